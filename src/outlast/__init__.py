@@ -1,0 +1,91 @@
+"""Outlast: a crash-proof task queue for Python, in one SQLite file next to your program."""
+
+from outlast.api import Outlast
+from outlast.clock import Clock, Instant, SystemClock
+from outlast.domain.lifecycle import Parked, Status
+from outlast.domain.task import Checkpoint, Group, Move, Task
+from outlast.engine.heal import Recovery, RecoveryStats
+from outlast.engine.lease import Lease
+from outlast.errors import (
+    DatabaseError,
+    EngineTooOld,
+    IdempotencyConflict,
+    InvalidInput,
+    InvalidTransition,
+    LeaseInherited,
+    LeaseLost,
+    LockHeld,
+    MigrationRefused,
+    NetworkFilesystem,
+    NotAStore,
+    OutcomeUnknown,
+    OutlastError,
+    PayloadDamaged,
+    PayloadRejected,
+    PermanentError,
+    QueueStalled,
+    RecoveryFailed,
+    SchemaError,
+    SchemaNewer,
+    SecondSqliteCopy,
+    StatementRefused,
+    StoreBusy,
+    StoreError,
+    StoreNotFound,
+    StoreReplaced,
+    StoreUnwritable,
+    TaskNotFound,
+)
+from outlast.settings import Settings
+from outlast.store.base import FlushResult, KeyRecord, SchemaReport
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Checkpoint",
+    "Clock",
+    "DatabaseError",
+    "EngineTooOld",
+    "FlushResult",
+    "Group",
+    "IdempotencyConflict",
+    "Instant",
+    "InvalidInput",
+    "InvalidTransition",
+    "KeyRecord",
+    "Lease",
+    "LeaseInherited",
+    "LeaseLost",
+    "LockHeld",
+    "MigrationRefused",
+    "Move",
+    "NetworkFilesystem",
+    "NotAStore",
+    "OutcomeUnknown",
+    "Outlast",
+    "OutlastError",
+    "Parked",
+    "PayloadDamaged",
+    "PayloadRejected",
+    "PermanentError",
+    "QueueStalled",
+    "Recovery",
+    "RecoveryFailed",
+    "RecoveryStats",
+    "SchemaError",
+    "SchemaNewer",
+    "SchemaReport",
+    "SecondSqliteCopy",
+    "Settings",
+    "StatementRefused",
+    "Status",
+    "StoreBusy",
+    "StoreError",
+    "StoreNotFound",
+    "StoreReplaced",
+    "StoreUnwritable",
+    "SystemClock",
+    "Task",
+    "TaskNotFound",
+    "__version__",
+]

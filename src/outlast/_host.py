@@ -1,0 +1,172 @@
+"""What only this host knows: boot, processes, mounts, kernel locks. Linux first, with fallbacks."""
+
+import os
+import socket
+import struct
+import time
+import uuid
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+try:
+    import fcntl
+except ImportError as error:  # pragma: no cover - the import fails on Windows only
+    raise ImportError("Outlast needs POSIX file locks, which this system does not offer") from error
+
+_NETWORK_FILESYSTEMS = frozenset(
+    "nfs nfs4 cifs smb3 smbfs ncpfs 9p afs ceph coda glusterfs lustre orangefs pvfs2 gfs gfs2"
+    " ocfs2 beegfs virtiofs fuse.sshfs fuse.glusterfs fuse.s3fs fuse.rclone fuse.cephfs"
+    " fuse.davfs".split()
+)
+
+_FLOCK = "hhqqi4x"
+
+
+class ProcessIdentity(NamedTuple):
+    """Which process this is, told apart from any other that ever had its pid."""
+
+    host: str
+    boot_id: str
+    pid: int
+    started: int
+    pid_namespace: str
+
+
+class LockOwner(NamedTuple):
+    """The process that holds a kernel lock."""
+
+    pid: int
+
+
+def read_text(path: str) -> str | None:
+    """The text of a small kernel file, or None where there is no such thing."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """Names this boot of this kernel; monotonic times compare only within one."""
+    text = read_text("/proc/sys/kernel/random/boot_id")
+    if text:
+        return text.strip()
+    started_s = round(time.time() - time.monotonic(), -1)
+    return f"{uuid.getnode():x}-{started_s:.0f}"
+
+
+@lru_cache(maxsize=1)
+def monotonic_offset_ms() -> int:
+    """How far this process's time namespace shifts its monotonic clock from the host's."""
+    for line in (read_text("/proc/self/timens_offsets") or "").splitlines():
+        name, _, rest = line.partition(" ")
+        if name == "monotonic":
+            seconds, nanoseconds = rest.split()
+            return int(seconds) * 1000 + int(nanoseconds) // 1_000_000
+    return 0
+
+
+def process_stat(pid: int) -> tuple[str, int] | None:
+    """The state letter and start time of a process, or None if there is none to be seen."""
+    text = read_text(f"/proc/{pid}/stat")
+    if text is None:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[19])
+
+
+def process_is(pid: int, started: int) -> bool | None:
+    """Whether that very process lives; None when this system cannot tell."""
+    if not Path("/proc/self/stat").exists():
+        return None
+    found = process_stat(pid)
+    return found is not None and found[1] == started and found[0] not in "ZX"
+
+
+def process_state_word(pid: int) -> str:
+    """A word for a process that will not let go by itself, else nothing."""
+    found = process_stat(pid)
+    return "stopped" if found is not None and found[0] in "Tt" else ""
+
+
+def pid_namespace() -> str:
+    """Pids mean something only within one namespace."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "host"
+
+
+def this_process() -> ProcessIdentity:
+    """The identity of the calling process, read afresh so that a forked child is itself."""
+    pid = os.getpid()
+    found = process_stat(pid)
+    started = found[1] if found else int(time.time())
+    return ProcessIdentity(socket.gethostname(), boot_id(), pid, started, pid_namespace())
+
+
+def filesystem_type(path: Path) -> str | None:
+    """The type of the file system that holds a path, from the kernel's mount table."""
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    best: tuple[int, str] | None = None
+    for line in (read_text("/proc/self/mountinfo") or "").splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if fields[2] == wanted or path.is_relative_to(fields[4]):
+            rank = (len(fields[4]) + (1 << 20 if fields[2] == wanted else 0), right.split()[0])
+            best = max(best, rank) if best else rank
+    return best[1] if best else None
+
+
+def is_network_filesystem(kind: str | None) -> bool:
+    """Whether locks on such a file system are somebody else's promise."""
+    return kind in _NETWORK_FILESYSTEMS
+
+
+def lock_owner(descriptor: int, offset: int) -> LockOwner | None:
+    """Who holds a lock on one byte of a file; asking takes nothing and drops nothing."""
+    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+    answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question))
+    return None if answer[0] == fcntl.F_UNLCK else LockOwner(answer[4])
+
+
+def can_ask_for_lock_owner() -> bool:
+    """Whether this system answers lock_owner at all."""
+    return hasattr(fcntl, "F_OFD_GETLK") and Path("/proc/self/fd").is_dir()
+
+
+def lock_byte(descriptor: int, offset: int) -> None:
+    """Take a process-wide lock on one byte, as SQLite takes its own."""
+    fcntl.fcntl(
+        descriptor, fcntl.F_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+    )
+
+
+def descriptor_of(device: int, inode: int) -> int | None:
+    """A descriptor this process already has on a file; opening another would endanger its locks."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found = os.fstat(int(name))
+        except OSError:
+            continue
+        if (found.st_dev, found.st_ino) == (device, inode):
+            return int(name)
+    return None
+
+
+def flock_holders(path: Path) -> list[int]:
+    """The pids that hold a flock on a file, as far as this process may see them."""
+    try:
+        found = path.stat()
+    except OSError:
+        return []
+    tail = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    pids = set()
+    for line in (read_text("/proc/locks") or "").splitlines():
+        fields = line.split()
+        if "->" not in fields and fields[1] == "FLOCK" and tail in fields:
+            pids.add(int(fields[4]))
+    return sorted(pids)

@@ -1,0 +1,346 @@
+"""Outlast: the object users hold. It opens the store when first needed and delegates each verb."""
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+from outlast.clock import Clock, SystemClock
+from outlast.domain.duration import Duration
+from outlast.domain.lifecycle import Parked, Status
+from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.task import Checkpoint, Group, Move, Task
+from outlast.domain.words import status_named
+from outlast.engine import claim, enqueue, settle
+from outlast.engine.checkpoint import checked_type
+from outlast.engine.handle import StoreHandle
+from outlast.engine.heal import Recovery, RecoveryStats, heal, recover
+from outlast.engine.lease import Lease
+from outlast.engine.why import why
+from outlast.errors import InvalidInput, TaskNotFound
+from outlast.settings import Settings
+from outlast.store.base import FlushResult, KeyRecord, SchemaReport, Statement
+from outlast.store.sqlite.registry import registry
+
+MAX_LISTED = 100_000
+
+
+class Outlast:
+    """A durable task queue on one SQLite file.
+
+    Making the object touches nothing, so it may stand at module level. Reads open the store to
+    look; everything else opens it to serve, which migrates and recovers first.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        recovery: Recovery | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self.path = _database_path(target)
+        self._handle = StoreHandle(
+            registry,
+            self.path,
+            settings=settings or Settings(),
+            clock=clock or SystemClock(),
+            recovery=recovery or recover,
+            log=logger or logging.getLogger("outlast"),
+        )
+
+    def __repr__(self) -> str:
+        """Names the file."""
+        return f"<Outlast {self.path}>"
+
+    # Opening and closing
+
+    def open(self) -> Self:
+        """Open to serve: migrate, recover, be ready. Also done by the first operation."""
+        self._handle.serve()
+        return self
+
+    def close(self) -> None:
+        """Give back the leases this object handed out, uncharged, and leave the store."""
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        """Open to serve."""
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def migrate(self) -> list[str]:
+        """Bring the file's schema up to date; returns the names of what was applied."""
+        return self._handle.migrate()
+
+    # Putting work in
+
+    def enqueue(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        id: str | None = None,
+        group: str | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        idempotency_key: str | None = None,
+        also: Sequence[Statement] = (),
+    ) -> Task:
+        """Store one task; when this returns, it survives the process and the machine."""
+        options = enqueue.Options(
+            queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
+            max_retries=max_retries, also=also,
+        )  # fmt: skip
+        return enqueue.enqueue(
+            self._handle.serve(), kind, payload, options, task_id=id, key=idempotency_key
+        )
+
+    def enqueue_many(
+        self,
+        kind: str,
+        payloads: Iterable[Any],
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        id: Sequence[str] | None = None,
+        group: str | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        idempotency_key: Sequence[str] | None = None,
+        also: Sequence[Statement] = (),
+        chunked: bool = False,
+    ) -> list[str]:
+        """Store many tasks of one kind in one transaction; over 100,000 only with `chunked`."""
+        options = enqueue.Options(
+            queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
+            max_retries=max_retries, also=also,
+        )  # fmt: skip
+        session = self._handle.serve()
+        return enqueue.enqueue_many(
+            session, kind, payloads, options, task_ids=id, keys=idempotency_key, chunked=chunked
+        )
+
+    def retry(self, task_id: str) -> Task:
+        """Run a final task anew, as a clone that names the original in `retry_of`."""
+        return enqueue.retry(self._handle.serve(), task_id)
+
+    # Taking work out
+
+    def claim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+        lease: Duration | None = None,
+    ) -> list[Lease]:
+        """Take the best eligible tasks, to be worked on now; queues are served in order."""
+        request = claim.request_for(worker, limit, queue, kinds=kinds, group=group)
+        return claim.claim(self._handle.serve(), request, lease)
+
+    def prefetch(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+        lease: Duration | None = None,
+    ) -> list[Lease]:
+        """Like claim, for tasks that will wait: say lease.start() when each one's work begins."""
+        request = claim.request_for(worker, limit, queue, kinds=kinds, group=group, started=False)
+        return claim.claim(self._handle.serve(), request, lease)
+
+    def take(
+        self,
+        limit: int = 1,
+        *,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+    ) -> list[Task]:
+        """LOSSY, at most once: remove tasks and return them; a crash afterwards loses them."""
+        request = claim.request_for("take", limit, queue, kinds=kinds, group=group)
+        return claim.take(self._handle.serve(), request)
+
+    def complete_many(self, pairs: Iterable[tuple[Lease, Any]]) -> list[bool]:
+        """Finish many tasks in one transaction; lost leases raise after the others are stored."""
+        session = self._handle.serve()
+        claimed = []
+        for lease, result in pairs:
+            if lease.session is not session:
+                lease.session.refuse_strangers(lease.task_id)
+                raise InvalidInput("complete_many takes leases that this very object handed out")
+            claimed.append((lease.claimed, result))
+        return settle.complete_many(session, claimed)
+
+    # Deciding about tasks
+
+    def cancel(self, task_id: str) -> bool:
+        """Stop a pending or running task for good; False when it was cancelled already."""
+        return settle.cancel(self._handle.serve(), task_id)
+
+    def fail(self, task_id: str, error: str) -> Task:
+        """Fail a task by an operator's word, whoever holds it."""
+        return settle.fail_by_operator(self._handle.serve(), task_id, error)
+
+    def park(self, task_id: str, reason: Parked | str = Parked.HOLD) -> bool:
+        """Keep a pending task from being claimed until it is unparked."""
+        parked = settle.checked_reason(reason)
+        if parked is Parked.DELAY:
+            raise InvalidInput("a delay is given when a task is enqueued, released or failed")
+        session = self._handle.serve()
+        return session.store.park(task_id, parked, session.now())
+
+    def unpark(self, task_id: str) -> bool:
+        """Let a parked or delayed task run now; False when it was not parked."""
+        session = self._handle.serve()
+        return session.store.unpark(task_id, session.now())
+
+    def pause(self, queue: str) -> bool:
+        """Hand out nothing from a queue; False when it was paused already."""
+        session = self._handle.serve()
+        return session.store.pause(checked_name(queue, "queue"), session.now())
+
+    def unpause(self, queue: str) -> bool:
+        """Hand out tasks of a queue again; False when it was not paused."""
+        session = self._handle.serve()
+        return session.store.unpause(checked_name(queue, "queue"), session.now())
+
+    # Looking
+
+    def get(self, task_id: str) -> Task:
+        """One task, or TaskNotFound."""
+        found = self._handle.look().get(task_id)
+        if found is None:
+            raise TaskNotFound(task_id)
+        return found
+
+    def tasks(
+        self,
+        status: Status | str | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+        limit: int = 100,
+    ) -> list[Task]:
+        """Tasks from one consistent read, newest first."""
+        wanted = None if status is None else status_named(status)
+        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
+        return self._handle.look().find(wanted, queue, group, limit)
+
+    def held_by(self, worker: str) -> list[Task]:
+        """The tasks that workers of this name hold now."""
+        return self._handle.look().held_by(worker)
+
+    def counts(self, queue: str | None = None) -> dict[str, int]:
+        """How many tasks rest in each status."""
+        return self._handle.look().counts(queue)
+
+    def group(self, group_id: str) -> Group:
+        """A group's roll-up; done only when all its tasks are final."""
+        found = self._handle.look().group(group_id)
+        if found is None:
+            raise TaskNotFound(group_id)
+        return found
+
+    def history(self, task_id: str) -> list[Move]:
+        """A task's moves, oldest first."""
+        moves = self._handle.look().history(task_id)
+        if moves is None:
+            raise TaskNotFound(task_id)
+        return moves
+
+    def why(self, task_id: str) -> str:
+        """Why a task does not run, or what became of it, in one sentence."""
+        task = self.get(task_id)
+        return why(self._handle.look(), task, self._handle.now())
+
+    def checkpoints(
+        self, task_id: str | None, type: str | None = None, limit: int = 10_000
+    ) -> list[Checkpoint]:
+        """A task's checkpoints in order; without a task, the newest of one type anywhere."""
+        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
+        wanted = None if type is None else checked_type(type)
+        if task_id is not None:
+            return self._handle.look().checkpoints(task_id, wanted, limit)
+        if wanted is None:
+            raise InvalidInput("checkpoints needs a task id, a type, or both")
+        return self._handle.look().checkpoints_of_type(wanted, limit)
+
+    def latest_checkpoint(self, task_id: str, type: str | None = None) -> Checkpoint | None:
+        """The newest checkpoint of a task, perhaps of one type."""
+        found = self.checkpoints(task_id, type, limit=1)
+        return found[0] if found else None
+
+    def checkpoint_counts(self, task_id: str) -> dict[str, int]:
+        """How many checkpoints of each type a task has."""
+        return self._handle.look().checkpoint_counts(task_id)
+
+    def keys(
+        self,
+        task_id: str | None = None,
+        *,
+        group: str | None = None,
+        status: str | None = None,
+        limit: int = 100,
+    ) -> list[KeyRecord]:
+        """Idempotency keys of a task, of a group, or in a status; newest first."""
+        if [task_id, group, status].count(None) != 2:
+            raise InvalidInput("keys takes exactly one of task_id, group and status")
+        return self._handle.look().keys(task_id, group, status, limit)
+
+    def schema(self) -> SchemaReport:
+        """The schema version, the migrations applied, and every definition in the file."""
+        return self._handle.look().schema()
+
+    # Keeping the store
+
+    def resolve(self, task_id: str) -> Task | None:
+        """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
+        session = self._handle.serve()
+        return session.store.resolve(task_id, session.now())
+
+    def heal(self) -> RecoveryStats:
+        """Put back the tasks of dead holders and of leases that ran out."""
+        return heal(self._handle.serve())
+
+    def flush_wal(self, mode: str = "truncate") -> FlushResult:
+        """Move the log into the main file: passive, full, restart or truncate."""
+        return self._handle.serve().store.flush_wal(mode)
+
+
+def _database_path(target: str | os.PathLike[str]) -> Path:
+    """The absolute path behind a path or an sqlite URL; fixed now, whatever the cwd is later."""
+    text = os.fspath(target)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidInput(f"the store must be a path or an sqlite:/// URL, not {target!r}")
+    if text == ":memory:":
+        raise InvalidInput("a durable queue needs a file; give a path instead of :memory:")
+    if "://" in text:
+        parts = urlsplit(text)
+        if parts.scheme != "sqlite" or parts.netloc or parts.query:
+            raise InvalidInput(f"{parts.scheme}:// is not a store; give a path or sqlite:///path")
+        text = unquote(parts.path.removeprefix("/"))
+    return Path(text).expanduser().absolute()

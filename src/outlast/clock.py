@@ -1,0 +1,35 @@
+"""The one place time comes from; everything below receives `now` as a parameter."""
+
+import time
+from typing import NamedTuple, Protocol
+
+from outlast import _host
+
+
+class Instant(NamedTuple):
+    """One moment on both clocks: UTC to tell people, monotonic to judge leases."""
+
+    utc_ms: int
+    mono_ms: int
+
+
+class Clock(Protocol):
+    """Anything that can say what time it is."""
+
+    def now(self) -> Instant:
+        """The present moment."""
+        ...
+
+
+class SystemClock:
+    """The host's clocks. The monotonic one stands still while the machine sleeps."""
+
+    def __init__(self) -> None:
+        self._offset_ms = _host.monotonic_offset_ms()
+
+    def now(self) -> Instant:
+        """The present moment."""
+        return Instant(
+            time.time_ns() // 1_000_000,
+            time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000 - self._offset_ms,
+        )

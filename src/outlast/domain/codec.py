@@ -1,0 +1,95 @@
+"""Values to JSON text and back, within limits, and the checksums kept beside the text."""
+
+import hashlib
+import math
+import zlib
+from typing import Any
+
+import msgspec
+
+from outlast.errors import PayloadRejected
+
+MAX_PAYLOAD_BYTES = 1 << 20
+MAX_DEPTH = 64
+
+_encoder = msgspec.json.Encoder()
+_canonical = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder()
+
+
+def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
+    """The value as JSON text; refuses what JSON, or the limits, cannot hold."""
+    try:
+        raw = _encoder.encode(value)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise PayloadRejected(f"{name} is not storable as JSON: {error}") from error
+    if len(raw) > max_bytes:
+        raise PayloadRejected(
+            f"{name} takes {len(raw)} bytes as JSON and at most {max_bytes} are allowed;"
+            " store the data elsewhere and pass a reference"
+        )
+    _refuse_hidden_nan(value, raw, name)
+    _refuse_depth(raw, name)
+    return raw.decode()
+
+
+def decode(text: str) -> Any:
+    """The value behind stored JSON text."""
+    return _decoder.decode(text)
+
+
+def _refuse_hidden_nan(value: Any, raw: bytes, name: str) -> None:
+    """The encoder writes NaN and infinity as null, so only texts with a null need a closer look."""
+    if b"null" in raw and _has_nonfinite(msgspec.to_builtins(value)):
+        raise PayloadRejected(f"{name} holds NaN or an infinity, which JSON cannot carry")
+
+
+def _has_nonfinite(root: Any) -> bool:
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            return True
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple | set | frozenset):
+            waiting.extend(value)
+    return False
+
+
+def _refuse_depth(raw: bytes, name: str) -> None:
+    """Fewer brackets than the limit cannot nest deeper, which spares nearly every text the walk."""
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+        return
+    layer = [_decoder.decode(raw)]
+    for _ in range(MAX_DEPTH + 1):
+        layer = [child for value in layer for child in _children(value)]
+        if not layer:
+            return
+    raise PayloadRejected(f"{name} is nested deeper than {MAX_DEPTH} levels")
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def payload_sum(task_id: str, kind: str, payload: str | None) -> int:
+    """A checksum over what never changes in a task, to find a flipped byte on disk."""
+    return zlib.crc32(f"{task_id}\0{kind}\0{payload}".encode())
+
+
+def result_sum(task_id: str, result: str | None) -> int:
+    """A checksum over a task's result, written once when it settles."""
+    return zlib.crc32(f"{task_id}\0{result}".encode())
+
+
+def snapshot_sum(snapshot: str) -> str:
+    """A checksum over a checkpoint's snapshot."""
+    return "sha256:" + hashlib.sha256(snapshot.encode()).hexdigest()
+
+
+def request_hash(kind: str, payload: Any) -> str:
+    """What an idempotency key stands for: the canonical JSON of kind and payload."""
+    return "sha256:" + hashlib.sha256(_canonical.encode([kind, payload])).hexdigest()

@@ -1,0 +1,208 @@
+"""The one transition table and the pure function that reads it; every move passes through here."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from outlast.domain.budgets import NO_BACKOFF, Backoff, attempts_spent
+from outlast.errors import InvalidTransition
+
+
+class Status(StrEnum):
+    """Where a task rests. Waiting is not a state: a pending task may be parked."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+
+
+class Parked(StrEnum):
+    """Why a pending task is not eligible yet."""
+
+    DELAY = "delay"
+    EVENT = "event"
+    APPROVAL = "approval"
+    HOLD = "hold"
+    PARTIAL = "partial"
+
+
+class Outcome(StrEnum):
+    """What happened to a task; together with its status this picks the move."""
+
+    CLAIM = "claim"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    RELEASE = "release"
+    WAIT = "wait"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    CRASH = "crash"
+    NEVER_STARTED = "never_started"
+
+
+class RecoveryAction(StrEnum):
+    """What recovery does with a task whose holder died."""
+
+    RETRY = "retry"
+    PENDING = "pending"
+    FAIL = "fail"
+
+
+TRANSITIONS: Mapping[tuple[Status, Outcome], tuple[Status, ...]] = {
+    (Status.PENDING, Outcome.CLAIM): (Status.RUNNING, Status.FAILED),
+    (Status.PENDING, Outcome.FAIL): (Status.FAILED,),
+    (Status.PENDING, Outcome.CANCEL): (Status.CANCELLED,),
+    (Status.RUNNING, Outcome.COMPLETE): (Status.COMPLETED,),
+    (Status.RUNNING, Outcome.FAIL): (Status.PENDING, Status.FAILED),
+    (Status.RUNNING, Outcome.RELEASE): (Status.PENDING,),
+    (Status.RUNNING, Outcome.WAIT): (Status.PENDING,),
+    (Status.RUNNING, Outcome.CANCEL): (Status.CANCELLED,),
+    (Status.RUNNING, Outcome.EXPIRE): (Status.PENDING, Status.FAILED),
+    (Status.RUNNING, Outcome.CRASH): (Status.PENDING, Status.FAILED),
+    (Status.RUNNING, Outcome.NEVER_STARTED): (Status.PENDING,),
+}
+
+LEGAL_MOVES = frozenset((start, end) for (start, _), ends in TRANSITIONS.items() for end in ends)
+
+
+class Situation(NamedTuple):
+    """What decide() needs to know of a task before the move."""
+
+    status: Status
+    attempt: int
+    retry_count: int
+    recovery_count: int
+    max_retries: int
+    max_recoveries: int
+
+
+class Cause(NamedTuple):
+    """What happened, by whom, and the policy that applies to it."""
+
+    outcome: Outcome
+    actor: str
+    error: str | None = None
+    retryable: bool = True
+    delay_ms: int | None = None
+    parked: Parked | None = None
+    action: RecoveryAction = RecoveryAction.RETRY
+    backoff: Backoff = NO_BACKOFF
+    jitter: float = 1.0
+
+
+class Transition(NamedTuple):
+    """The decision: the state to move to, why, and every counter's new value."""
+
+    to: Status
+    reason: str
+    attempt: int
+    retry_count: int
+    recovery_count: int
+    error: str | None = None
+    parked: Parked | None = None
+    delay_ms: int = 0
+
+
+MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
+
+
+def decide(situation: Situation, cause: Cause) -> Transition:
+    """Map a situation and a cause to the one move that follows; the same inputs, the same move."""
+    if (situation.status, cause.outcome) not in TRANSITIONS:
+        raise InvalidTransition(
+            f"a task that is {situation.status} cannot be moved by {cause.outcome!s};"
+            " look at its history to see who settled it"
+        )
+    return _RULES[cause.outcome](situation, cause)
+
+
+def _unchanged(situation: Situation, to: Status, reason: str, error: str | None) -> Transition:
+    return Transition(
+        to, reason, situation.attempt, situation.retry_count, situation.recovery_count, error
+    )
+
+
+def _claim(situation: Situation, cause: Cause) -> Transition:
+    if attempts_spent(situation.attempt, situation.max_retries, situation.max_recoveries):
+        return _unchanged(
+            situation,
+            Status.FAILED,
+            MAX_RETRIES_EXCEEDED,
+            f"all {situation.attempt} attempts are used up",
+        )
+    moved = _unchanged(situation, Status.RUNNING, "claimed", None)
+    return moved._replace(attempt=situation.attempt + 1)
+
+
+def _complete(situation: Situation, cause: Cause) -> Transition:
+    return _unchanged(situation, Status.COMPLETED, "completed", None)
+
+
+def _cancel(situation: Situation, cause: Cause) -> Transition:
+    return _unchanged(situation, Status.CANCELLED, "cancelled", cause.error)
+
+
+def _fail(situation: Situation, cause: Cause) -> Transition:
+    if situation.status is Status.PENDING:
+        return _unchanged(situation, Status.FAILED, "failed_by_operator", cause.error)
+    if not cause.retryable:
+        return _unchanged(situation, Status.FAILED, "permanent_error", cause.error)
+    if situation.retry_count >= situation.max_retries:
+        return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, cause.error)
+    delay_ms = cause.delay_ms
+    if delay_ms is None:
+        delay_ms = cause.backoff.delay_ms(situation.retry_count, cause.jitter)
+    return _unchanged(situation, Status.PENDING, "retry", cause.error)._replace(
+        retry_count=situation.retry_count + 1,
+        parked=Parked.DELAY if delay_ms > 0 else None,
+        delay_ms=delay_ms,
+    )
+
+
+def _refund(situation: Situation, cause: Cause) -> Transition:
+    """Put the task back with its attempt uncharged: a release, its own wait, or no start at all."""
+    parked = cause.parked
+    delay_ms = cause.delay_ms or 0
+    if parked is None and delay_ms > 0:
+        parked = Parked.DELAY
+    back = _unchanged(situation, Status.PENDING, _REFUND_REASONS[cause.outcome], cause.error)
+    return back._replace(attempt=situation.attempt - 1, parked=parked, delay_ms=delay_ms)
+
+
+def _recover(situation: Situation, cause: Cause) -> Transition:
+    """A holder that died or went silent past its lease: charge the crash budget, then put back."""
+    reason = "lease_expired" if cause.outcome is Outcome.EXPIRE else "crash"
+    if cause.action is RecoveryAction.FAIL:
+        return _unchanged(situation, Status.FAILED, f"{reason}_policy_fail", cause.error)
+    if situation.recovery_count >= situation.max_recoveries:
+        return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, cause.error)
+    refunded = cause.action is RecoveryAction.PENDING
+    suffix = "reset" if refunded else "retry"
+    return _unchanged(situation, Status.PENDING, f"{reason}_{suffix}", cause.error)._replace(
+        attempt=situation.attempt - 1 if refunded else situation.attempt,
+        recovery_count=situation.recovery_count + 1,
+    )
+
+
+_REFUND_REASONS = {
+    Outcome.RELEASE: "released",
+    Outcome.WAIT: "waiting",
+    Outcome.NEVER_STARTED: "never_started",
+}
+
+_RULES = {
+    Outcome.CLAIM: _claim,
+    Outcome.COMPLETE: _complete,
+    Outcome.FAIL: _fail,
+    Outcome.RELEASE: _refund,
+    Outcome.WAIT: _refund,
+    Outcome.CANCEL: _cancel,
+    Outcome.EXPIRE: _recover,
+    Outcome.CRASH: _recover,
+    Outcome.NEVER_STARTED: _refund,
+}

@@ -1,0 +1,23 @@
+"""Names people give: kinds, queues, groups, workers, ids, keys. Short, printable, never empty."""
+
+from outlast.errors import InvalidInput
+
+MAX_NAME_BYTES = 512
+
+
+def checked_name(value: object, what: str) -> str:
+    """A non-empty text without control characters, short enough for an index."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"{what} must be a non-empty text, not {value!r}")
+    if not value.isprintable():
+        raise InvalidInput(f"{what} must not contain control characters: {value!r}")
+    if len(value) * 4 > MAX_NAME_BYTES and len(value.encode()) > MAX_NAME_BYTES:
+        raise InvalidInput(f"{what} is longer than {MAX_NAME_BYTES} bytes")
+    return value
+
+
+def checked_whole(value: object, what: str, least: int, most: int) -> int:
+    """A whole number within limits; True and 1.0 are not whole numbers here."""
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidInput(f"{what} must be a whole number from {least} to {most}, not {value!r}")
+    return value

@@ -1,0 +1,1 @@
+"""What the queue does, in the order of the data: enqueue, claim, settle, heal."""

@@ -1,0 +1,90 @@
+"""The way to a worker: heal what is stale, then take the best eligible tasks."""
+
+from collections.abc import Sequence
+
+from outlast.domain.duration import Duration
+from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.task import Task
+from outlast.engine.heal import heal_before_claim
+from outlast.engine.lease import Lease
+from outlast.engine.session import Session
+from outlast.errors import InvalidInput
+from outlast.store.base import Claimed, ClaimRequest
+
+MAX_BATCH = 10_000
+MAX_KINDS = 200
+
+
+def request_for(
+    worker: str,
+    limit: int,
+    queue: str | Sequence[str],
+    *,
+    kinds: Sequence[str] | None,
+    group: str | None,
+    started: bool = True,
+) -> ClaimRequest:
+    """A checked claim request; queues and kinds keep their order and lose their doubles."""
+    queues = (queue,) if isinstance(queue, str) else tuple(dict.fromkeys(queue))
+    if not queues:
+        raise InvalidInput("queue must name at least one queue")
+    if isinstance(kinds, str):
+        raise InvalidInput("kinds must be a list of kinds, not one text")
+    narrowed = None if kinds is None else tuple(dict.fromkeys(kinds))
+    if narrowed is not None and len(narrowed) > MAX_KINDS:
+        raise InvalidInput(f"a claim can be narrowed to at most {MAX_KINDS} kinds")
+    return ClaimRequest(
+        worker=checked_name(worker, "worker"),
+        limit=checked_whole(limit, "limit", 1, MAX_BATCH),
+        queues=tuple(checked_name(name, "queue") for name in queues),
+        kinds=None if narrowed is None else tuple(checked_name(name, "kind") for name in narrowed),
+        group=None if group is None else checked_name(group, "group"),
+        started=started,
+    )
+
+
+def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Lease]:
+    """Up to `limit` leases; an empty list only when nothing is eligible.
+
+    A claim that comes up short looks for dead holders at once and tries again: what they left
+    behind is eligible too.
+    """
+    if request.kinds == ():
+        return []
+    healed = heal_before_claim(session, force=False)
+    claimed = _claim_once(session, request, lease)
+    if len(claimed) < request.limit and not healed and heal_before_claim(session, force=True):
+        rest = ClaimRequest(
+            request.worker,
+            request.limit - len(claimed),
+            request.queues,
+            request.kinds,
+            request.group,
+            request.started,
+        )
+        claimed += _claim_once(session, rest, lease)
+    return [Lease(session, one) for one in claimed]
+
+
+def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Claimed]:
+    lengths: dict[str, int] = {}
+
+    def lease_ms(kind: str) -> int:
+        if kind not in lengths:
+            lengths[kind] = session.settings.lease_ms(kind, lease)
+        return lengths[kind]
+
+    lease_ms("")
+    claimed = session.store.claim(request, session.now(), lease_ms)
+    for one in claimed:
+        session.hand_out(one.grant, one.task_id)
+        word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"
+        session.log.debug("%s task %s attempt %d", word, one.task_id, one.attempt)
+    return claimed
+
+
+def take(session: Session, request: ClaimRequest) -> list[Task]:
+    """Remove tasks and return them: at most once, and lost if the caller crashes."""
+    if request.kinds == ():
+        return []
+    return session.store.take(request, session.now())

@@ -1,0 +1,235 @@
+"""The way in: check everything, encode it, then hand it to the store in one transaction."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from outlast.clock import Instant
+from outlast.domain import codec
+from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.lifecycle import Parked, Status
+from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.task import Stored, Task, utc
+from outlast.engine.ids import new_id
+from outlast.engine.session import Session
+from outlast.errors import InvalidInput, InvalidTransition, TaskNotFound
+from outlast.settings import Settings
+from outlast.store.base import Key, NewTask, Statement
+
+BULK_LIMIT = 100_000
+CHUNK = 10_000
+MAX_PRIORITY = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What an enqueue may say beside kind and payload."""
+
+    queue: str = "default"
+    priority: int = 0
+    group: str | None = None
+    delay: Duration | None = None
+    run_at: datetime | None = None
+    max_retries: int | None = None
+    also: Sequence[Statement] = ()
+
+
+def enqueue(
+    session: Session,
+    kind: str,
+    payload: Any,
+    options: Options,
+    *,
+    task_id: str | None,
+    key: str | None,
+) -> Task:
+    """Store one task and return it, or the task its idempotency key already stands for."""
+    now = session.now()
+    template = _template(kind, options, session.settings, now)
+    new = _fill(template, payload, task_id, key, session.settings)
+    (stored_id,) = session.store.add([new], now, checked_statements(options.also))
+    if stored_id == new.id:
+        return _as_task(new, now)
+    return existing(session, stored_id)
+
+
+def enqueue_many(
+    session: Session,
+    kind: str,
+    payloads: Iterable[Any],
+    options: Options,
+    *,
+    task_ids: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    chunked: bool,
+) -> list[str]:
+    """Store many tasks of one kind: in one transaction, or in several if asked for."""
+    now = session.now()
+    template = _template(kind, options, session.settings, now)
+    also = checked_statements(options.also)
+    if chunked and also:
+        raise InvalidInput("also needs one transaction; leave out chunked=True")
+    rows = _rows(template, payloads, task_ids, keys, session.settings)
+    ids: list[str] = []
+    size = CHUNK if chunked else BULK_LIMIT
+    while chunk := list(islice(rows, size)):
+        if not chunked and next(rows, None) is not None:
+            raise InvalidInput(
+                f"more than {BULK_LIMIT} tasks do not fit one transaction; pass chunked=True,"
+                f" which commits every {CHUNK}"
+            )
+        ids += session.store.add(chunk, now, also)
+    return ids
+
+
+def retry(session: Session, task_id: str) -> Task:
+    """Run a final task anew as a linked clone; final stays final."""
+    original = existing(session, task_id)
+    if not original.is_final:
+        raise InvalidTransition(
+            f"task {task_id} is {original.status}; only a final task can be retried"
+        )
+    text, _ = original.stored_payload
+    new = NewTask(
+        id=new_id(),
+        kind=original.kind,
+        queue=original.queue,
+        priority=original.priority,
+        group=original.group,
+        payload=codec.encode(original.payload, "payload") if text is not None else None,
+        payload_sum=0,
+        max_retries=original.max_retries,
+        max_recoveries=original.max_recoveries,
+        not_before_ms=None,
+        retry_of=original.id,
+    )
+    new = new._replace(payload_sum=codec.payload_sum(new.id, new.kind, new.payload))
+    now = session.now()
+    session.store.add([new], now)
+    return _as_task(new, now)
+
+
+def existing(session: Session, task_id: str) -> Task:
+    """The task, or TaskNotFound."""
+    found = session.store.get(task_id)
+    if found is None:
+        raise TaskNotFound(task_id)
+    return found
+
+
+def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
+    """The caller's statements, refused early if they are not pairs of text and values."""
+    for item in also:
+        if not (isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str)):
+            raise InvalidInput(
+                'also takes (sql, values) pairs such as ("INSERT INTO t VALUES (?)", (1,))'
+            )
+    return tuple((text, values) for text, values in also)
+
+
+def _template(kind: str, options: Options, settings: Settings, now: Instant) -> NewTask:
+    """All that the tasks of one call share, checked once."""
+    max_retries = settings.max_retries if options.max_retries is None else options.max_retries
+    return NewTask(
+        id="",
+        kind=checked_name(kind, "kind"),
+        queue=checked_name(options.queue, "queue"),
+        priority=checked_whole(options.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
+        group=None if options.group is None else checked_name(options.group, "group"),
+        payload=None,
+        payload_sum=0,
+        max_retries=checked_whole(max_retries, "max_retries", 0, 1_000_000),
+        max_recoveries=settings.max_recovery_attempts,
+        not_before_ms=_not_before(options, now),
+    )
+
+
+def _not_before(options: Options, now: Instant) -> int | None:
+    if options.delay is not None and options.run_at is not None:
+        raise InvalidInput("give delay or run_at, not both")
+    if options.delay is not None:
+        delay_ms = duration_ms(options.delay, "delay")
+        return now.utc_ms + delay_ms if delay_ms else None
+    if options.run_at is None:
+        return None
+    if not isinstance(options.run_at, datetime) or options.run_at.tzinfo is None:
+        raise InvalidInput("run_at must be a datetime with a time zone, such as datetime.now(UTC)")
+    at_ms = round(options.run_at.astimezone(UTC).timestamp() * 1000)
+    return at_ms if at_ms > now.utc_ms else None
+
+
+def _rows(
+    template: NewTask,
+    payloads: Iterable[Any],
+    task_ids: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    settings: Settings,
+) -> Iterator[NewTask]:
+    for name, given in (("id", task_ids), ("idempotency_key", keys)):
+        if isinstance(given, str):
+            raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
+    for n, payload in enumerate(payloads):
+        try:
+            task_id = None if task_ids is None else task_ids[n]
+            key = None if keys is None else keys[n]
+        except IndexError:
+            raise InvalidInput(
+                "id and idempotency_key of enqueue_many need one entry for each payload"
+            ) from None
+        yield _fill(template, payload, task_id, key, settings)
+
+
+def _fill(
+    template: NewTask, payload: Any, task_id: str | None, key: str | None, settings: Settings
+) -> NewTask:
+    """One task of a call: its own id, payload, checksum and key."""
+    task_id = new_id() if task_id is None else checked_name(task_id, "id")
+    text = None if payload is None else codec.encode(payload, "payload")
+    checksum = codec.payload_sum(task_id, template.kind, text)
+    if key is None:
+        return template._replace(id=task_id, payload=text, payload_sum=checksum)
+    reserved = Key(
+        checked_name(key, "idempotency_key"),
+        codec.request_hash(template.kind, None if text is None else codec.decode(text)),
+        duration_ms(settings.idempotency_ttl_seconds, "idempotency_ttl_seconds"),
+    )
+    return template._replace(id=task_id, payload=text, payload_sum=checksum, key=reserved)
+
+
+def _as_task(new: NewTask, now: Instant) -> Task:
+    """The record of a task just stored, without reading it back."""
+    created = utc(now.utc_ms)
+    assert created is not None
+    return Task(
+        id=new.id,
+        kind=new.kind,
+        queue=new.queue,
+        status=Status.PENDING,
+        priority=new.priority,
+        group=new.group,
+        parked=None if new.not_before_ms is None else Parked.DELAY,
+        stage=None,
+        attempt=0,
+        retry_count=0,
+        recovery_count=0,
+        max_retries=new.max_retries,
+        max_recoveries=new.max_recoveries,
+        token=0,
+        worker=None,
+        last_worker=None,
+        error=None,
+        retry_of=new.retry_of,
+        created_at=created,
+        updated_at=created,
+        state_changed_at=created,
+        not_before=utc(new.not_before_ms),
+        started_at=None,
+        completed_at=None,
+        lease_acquired_at=None,
+        lease_expires_at=None,
+        heartbeat_at=None,
+        stored_payload=Stored(new.payload, new.payload_sum),
+        stored_result=Stored(None, None),
+    )

@@ -1,0 +1,128 @@
+"""How an Outlast object holds its store: opened when first needed, to look or to serve."""
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+from outlast.clock import Clock, Instant
+from outlast.engine.heal import Recovery
+from outlast.engine.session import Session
+from outlast.engine.settle import release_all
+from outlast.errors import OutlastError, RecoveryFailed
+from outlast.settings import Settings
+from outlast.store.base import Backend, StoreReads
+
+
+class StoreHandle:
+    """Opens lazily under a lock; a failed opening raises, and the next call tries again."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        path: Path,
+        *,
+        settings: Settings,
+        clock: Clock,
+        recovery: Recovery,
+        log: logging.Logger,
+    ) -> None:
+        self._backend = backend
+        self._path = path
+        self._settings = settings
+        self._clock = clock
+        self._recovery = recovery
+        self._log = log
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._mutex = threading.RLock()
+        self._session: Session | None = None
+        self._looking: StoreReads | None = None
+
+    def now(self) -> Instant:
+        """The present moment, from the injected clock."""
+        return self._clock.now()
+
+    def serve(self) -> Session:
+        """The store, opened to serve: migrated, recovered, ready."""
+        self._leave_the_parents_behind()
+        session = self._session
+        if session is not None and not session.store.closed:
+            return session
+        with self._mutex:
+            if self._session is None or self._session.store.closed:
+                self._drop()
+                self._session = self._open()
+            return self._session
+
+    def look(self) -> StoreReads:
+        """The store, opened in whatever way it is, or else only to look."""
+        self._leave_the_parents_behind()
+        session, looking = self._session, self._looking
+        if session is not None and not session.store.closed:
+            return session.store
+        if looking is not None and not looking.closed:
+            return looking
+        with self._mutex:
+            self._drop()
+            self._looking = self._backend.look(self._real_path(), self._settings)
+            if self._looking.healing_is_due(self.now()):
+                self._log.warning(
+                    "%s holds tasks of dead workers: recovery is due and runs when it is next"
+                    " opened to serve",
+                    self._path,
+                )
+            return self._looking
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date by hand."""
+        self._leave_the_parents_behind()
+        with self._mutex:
+            if self._session is None:
+                self._drop()
+            return self._backend.migrate(self._real_path(), self._settings, self.now())
+
+    def close(self) -> None:
+        """Give back every lease that is still out, uncharged, and leave the store."""
+        self._leave_the_parents_behind()
+        with self._mutex:
+            if self._session is not None and not self._session.store.closed:
+                try:
+                    release_all(self._session)
+                except OutlastError as error:
+                    self._log.warning("closing %s: %s", self._path, error)
+            self._drop()
+
+    def _open(self) -> Session:
+        store = self._backend.serve(self._real_path(), self._settings, self.now())
+        session = Session(store, self._clock, self._settings, self._log)
+        try:
+            self._recovery(session)
+        except BaseException as error:
+            self._backend.leave(store, self.now())
+            if isinstance(error, OutlastError):
+                raise RecoveryFailed(
+                    f"{self._path} could not be made ready: {error}; nothing was handed out"
+                ) from error
+            raise
+        return session
+
+    def _drop(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.ended = True
+            self._backend.leave(session.store, self.now())
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            self._backend.leave(looking, self.now())
+
+    def _real_path(self) -> Path:
+        """Links are followed once, so that every name of a file leads to the same side folder."""
+        return Path(os.path.realpath(self._path))
+
+    def _leave_the_parents_behind(self) -> None:
+        """What a forked child inherited is its parent's, down to a mutex that may be locked."""
+        if os.getpid() != self._pid:
+            self._reset()

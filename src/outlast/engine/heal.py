@@ -1,0 +1,73 @@
+"""Taking back what is stale: the whole rule, at open, at claim, and when called."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from outlast.domain.task import utc
+from outlast.engine.session import Session
+from outlast.errors import OutlastError
+from outlast.store.base import Healed
+
+KEYS_PURGED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStats:
+    """What one pass of healing did."""
+
+    entries_reclaimed: int
+    entries_failed: int
+    dead_workers: tuple[str, ...]
+    recovery_timestamp: datetime
+
+
+class Recovery(Protocol):
+    """Makes a store ready before it serves; replaceable."""
+
+    def __call__(self, session: Session) -> Healed:
+        """Put back what the dead held."""
+        ...
+
+
+def recover(session: Session) -> Healed:
+    """The pass at opening: orphans back, expired keys out."""
+    healed = session.store.heal(session.now(), session.policy)
+    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+    if healed.put_back or healed.failed:
+        session.log.warning(
+            "recovered %d tasks, failed %d, of %d dead workers",
+            healed.put_back,
+            healed.failed,
+            len(healed.dead_workers),
+        )
+    return healed
+
+
+def heal(session: Session) -> RecoveryStats:
+    """Heal now, whatever was healed a moment ago."""
+    now = session.now()
+    healed = session.store.heal(now, session.policy)
+    at = utc(now.utc_ms)
+    assert at is not None
+    return RecoveryStats(healed.put_back, healed.failed, healed.dead_workers, at)
+
+
+def heal_before_claim(session: Session, force: bool) -> bool:
+    """Best effort and throttled; True if anything was put back. A claim never fails by it."""
+    if not session.settings.heal_at_claim:
+        return False
+    now = session.now()
+    last = session.healed_at_mono_ms
+    interval_ms = session.settings.heal_interval_seconds * 1000
+    if not force and last is not None and now.mono_ms - last < interval_ms:
+        return False
+    session.healed_at_mono_ms = now.mono_ms
+    try:
+        if not session.store.healing_is_due(now):
+            return False
+        healed = session.store.heal(now, session.policy)
+    except OutlastError as error:
+        session.log.warning("healing before a claim failed, the claim goes on: %s", error)
+        return False
+    return healed.put_back > 0

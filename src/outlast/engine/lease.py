@@ -1,0 +1,112 @@
+"""A lease in the hands of its worker: every write it makes carries its proof of ownership."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from outlast.domain import codec
+from outlast.domain.duration import Duration
+from outlast.domain.lifecycle import Parked
+from outlast.domain.task import Checkpoint
+from outlast.engine import checkpoint, settle
+from outlast.engine.session import Session
+from outlast.store.base import Claimed, Grant, Statement
+
+
+class Lease:
+    """Time-limited ownership of one task."""
+
+    __slots__ = ("_claimed", "_session")
+
+    def __init__(self, session: Session, claimed: Claimed) -> None:
+        self._session = session
+        self._claimed = claimed
+
+    def __repr__(self) -> str:
+        """Names the task and never its payload."""
+        return f"<Lease of task {self.task_id} ({self.kind}), token {self.token}>"
+
+    @property
+    def grant(self) -> Grant:
+        """The proof of ownership: row, holder, token."""
+        return self._claimed.grant
+
+    @property
+    def claimed(self) -> Claimed:
+        """The record behind this lease."""
+        return self._claimed
+
+    @property
+    def session(self) -> Session:
+        """The opening this lease was handed out by."""
+        return self._session
+
+    @property
+    def task_id(self) -> str:
+        """The task's id."""
+        return self._claimed.task_id
+
+    @property
+    def token(self) -> int:
+        """The fencing token: higher than that of any earlier lease on this task."""
+        return self._claimed.grant.token
+
+    @property
+    def kind(self) -> str:
+        """The task's kind."""
+        return self._claimed.kind
+
+    @property
+    def queue(self) -> str:
+        """The queue the task came from."""
+        return self._claimed.queue
+
+    @property
+    def group(self) -> str | None:
+        """The task's group."""
+        return self._claimed.group
+
+    @property
+    def attempt(self) -> int:
+        """Which execution of the task this is, from 1."""
+        return self._claimed.attempt
+
+    @property
+    def lease_ms(self) -> int:
+        """How far each renewal pushes the lease out."""
+        return self._claimed.lease_ms
+
+    @property
+    def payload(self) -> Any:
+        """The task's payload, decoded afresh at each access."""
+        text = self._claimed.payload
+        return None if text is None else codec.decode(text)
+
+    def start(self) -> None:
+        """Note that the work of a prefetched task begins now, so that a crash is charged to it."""
+        settle.start(self._session, self._claimed)
+
+    def renew(self, stage: str | None = None) -> None:
+        """Push the lease out by its length from now; LeaseLost if it is no longer ours."""
+        settle.renew(self._session, self._claimed, stage)
+
+    def complete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
+        """Store the result and finish the task; `also` commits together with it."""
+        return settle.complete(self._session, self._claimed, result, also)
+
+    def fail(
+        self, error: str | BaseException, retry: bool = True, delay: Duration | None = None
+    ) -> bool:
+        """Record a failure: back for another try while the budget lasts, else failed for good."""
+        return settle.fail(self._session, self._claimed, error, retry, delay)
+
+    def release(self, delay: Duration | None = None) -> bool:
+        """Hand the task back unspent, perhaps not before some time has passed."""
+        return settle.release(self._session, self._claimed, delay)
+
+    def park(self, reason: Parked | str, delay: Duration | None = None) -> bool:
+        """Hand the task back to wait for something; unspent, and not claimable meanwhile."""
+        return settle.park(self._session, self._claimed, reason, delay)
+
+    def checkpoint(self, type: str, data: Any, metadata: Any = None) -> Checkpoint:
+        """Append a record of progress that survives a crash."""
+        return checkpoint.add(self._session, self._claimed, type, data, metadata)

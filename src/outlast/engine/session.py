@@ -1,0 +1,52 @@
+"""One Outlast object's opening of a store: what it handed out, when it last healed, its process."""
+
+import logging
+import os
+import threading
+from dataclasses import dataclass, field
+
+from outlast.clock import Clock, Instant
+from outlast.errors import LeaseInherited, LeaseLost
+from outlast.settings import Settings
+from outlast.store.base import Grant, RecoveryPolicy, Store
+
+
+@dataclass(slots=True)
+class Session:
+    """Everything the verbs of the engine need, passed along instead of looked up."""
+
+    store: Store
+    clock: Clock
+    settings: Settings
+    log: logging.Logger
+    pid: int = field(default_factory=os.getpid)
+    held: dict[Grant, str] = field(default_factory=dict)
+    healed_at_mono_ms: int | None = None
+    ended: bool = False
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+
+    def now(self) -> Instant:
+        """The present moment, from the injected clock."""
+        return self.clock.now()
+
+    @property
+    def policy(self) -> RecoveryPolicy:
+        """How this session treats orphans."""
+        return RecoveryPolicy(self.settings.action, self.settings.heal_batch)
+
+    def hand_out(self, grant: Grant, task_id: str) -> None:
+        """Remember a lease, so that closing can give it back."""
+        with self.mutex:
+            self.held[grant] = task_id
+
+    def forget(self, grant: Grant) -> None:
+        """A lease has ended, one way or another."""
+        with self.mutex:
+            self.held.pop(grant, None)
+
+    def refuse_strangers(self, task_id: str) -> None:
+        """A lease works only in the process, and for the opening, that it was handed to."""
+        if os.getpid() != self.pid:
+            raise LeaseInherited(task_id)
+        if self.ended:
+            raise LeaseLost(task_id, ": its Outlast was closed, which put the task back")

@@ -1,0 +1,160 @@
+"""The way out of a lease: complete, fail, release and park are causes handed to one settle."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from outlast.domain import codec
+from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.lifecycle import Cause, Outcome, Parked, Status
+from outlast.domain.names import checked_name
+from outlast.domain.task import Task
+from outlast.engine.enqueue import checked_statements, existing
+from outlast.engine.session import Session
+from outlast.errors import InvalidInput, LeaseLost, PermanentError
+from outlast.store.base import Claimed, Settlement, Statement
+
+WORKER = "worker"
+MAX_ERROR_CHARACTERS = 10_000
+
+
+def complete(
+    session: Session, claimed: Claimed, result: Any, also: Sequence[Statement] = ()
+) -> bool:
+    """Finish a task with its result."""
+    return _settle(session, claimed, _COMPLETED, _encoded(result), checked_statements(also))
+
+
+def complete_many(session: Session, pairs: Sequence[tuple[Claimed, Any]]) -> list[bool]:
+    """Finish many tasks in one transaction; those whose leases are lost are named afterwards."""
+    settlements = []
+    for claimed, result in pairs:
+        session.refuse_strangers(claimed.task_id)
+        settlements.append(Settlement(claimed.grant, claimed.task_id, _COMPLETED, _encoded(result)))
+    if not settlements:
+        return []
+    try:
+        return session.store.settle(settlements, session.now())
+    finally:
+        for settlement in settlements:
+            session.forget(settlement.grant)
+
+
+def fail(
+    session: Session,
+    claimed: Claimed,
+    error: str | BaseException,
+    retry: bool,
+    delay: Duration | None,
+) -> bool:
+    """Record a failed attempt; a PermanentError is final whatever retries are left."""
+    cause = Cause(
+        Outcome.FAIL,
+        WORKER,
+        error=error_text(error),
+        retryable=retry and not isinstance(error, PermanentError),
+        delay_ms=None if delay is None else duration_ms(delay, "delay"),
+        backoff=session.settings.backoff,
+        jitter=random.random(),
+    )
+    return _settle(session, claimed, cause)
+
+
+def release(session: Session, claimed: Claimed, delay: Duration | None) -> bool:
+    """Hand a task back unspent."""
+    delay_ms = None if delay is None else duration_ms(delay, "delay")
+    return _settle(session, claimed, Cause(Outcome.RELEASE, WORKER, delay_ms=delay_ms))
+
+
+def park(session: Session, claimed: Claimed, reason: Parked | str, delay: Duration | None) -> bool:
+    """Hand a task back to wait; a delay is a wait for time alone."""
+    parked = checked_reason(reason)
+    if (parked is Parked.DELAY) != (delay is not None):
+        raise InvalidInput('a delay goes with the reason "delay", and only with it')
+    delay_ms = None if delay is None else duration_ms(delay, "delay")
+    return _settle(session, claimed, Cause(Outcome.WAIT, WORKER, parked=parked, delay_ms=delay_ms))
+
+
+def cancel(session: Session, task_id: str) -> bool:
+    """Stop a task for good; False when it was cancelled already."""
+    if existing(session, task_id).status is Status.CANCELLED:
+        return False
+    session.store.settle_by_id(task_id, Cause(Outcome.CANCEL, "user"), session.now())
+    return True
+
+
+def fail_by_operator(session: Session, task_id: str, error: str) -> Task:
+    """Fail a task for good by an operator's word; a holder finds its lease lost."""
+    cause = Cause(Outcome.FAIL, "user", error=error_text(error), retryable=False)
+    return session.store.settle_by_id(task_id, cause, session.now())
+
+
+def renew(session: Session, claimed: Claimed, stage: str | None = None) -> None:
+    """Push a lease out; raises LeaseLost if it is no longer ours."""
+    session.refuse_strangers(claimed.task_id)
+    stage = None if stage is None else checked_name(stage, "stage")
+    (held,) = session.store.renew([claimed.grant], session.now(), claimed.lease_ms, stage)
+    if not held:
+        session.forget(claimed.grant)
+        raise LeaseLost(claimed.task_id)
+
+
+def start(session: Session, claimed: Claimed) -> None:
+    """Note that a prefetched task's work begins."""
+    session.refuse_strangers(claimed.task_id)
+    session.store.note_start(claimed.grant)
+
+
+def release_all(session: Session) -> None:
+    """Give back every lease a session still has out, uncharged."""
+    with session.mutex:
+        held = list(session.held.items())
+        session.held.clear()
+    cause = Cause(Outcome.RELEASE, WORKER)
+    settlements = [Settlement(grant, task_id, cause) for grant, task_id in held]
+    if not settlements:
+        return
+    try:
+        session.store.settle(settlements, session.now())
+    except LeaseLost as error:
+        session.log.info("closing: %s", error)
+
+
+def error_text(error: str | BaseException) -> str:
+    """What is kept of an error: its type and message, capped; never local values."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return text[:MAX_ERROR_CHARACTERS]
+
+
+def checked_reason(reason: Parked | str) -> Parked:
+    """A reason to be parked, by name."""
+    try:
+        return Parked(reason)
+    except ValueError:
+        known = ", ".join(word.value for word in Parked)
+        raise InvalidInput(f"a task is parked for one of {known}, not {reason!r}") from None
+
+
+_COMPLETED = Cause(Outcome.COMPLETE, WORKER)
+
+
+def _encoded(result: Any) -> str | None:
+    return None if result is None else codec.encode(result, "result")
+
+
+def _settle(
+    session: Session,
+    claimed: Claimed,
+    cause: Cause,
+    result: str | None = None,
+    also: Sequence[Statement] = (),
+) -> bool:
+    session.refuse_strangers(claimed.task_id)
+    settlement = Settlement(claimed.grant, claimed.task_id, cause, result)
+    try:
+        (settled,) = session.store.settle([settlement], session.now(), also)
+    except LeaseLost:
+        session.forget(claimed.grant)
+        raise
+    session.forget(claimed.grant)
+    return settled

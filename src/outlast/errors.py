@@ -1,0 +1,188 @@
+"""Every error Outlast raises, in one tree; the name states the fact, the message says what to do.
+
+OutlastError
+├── InvalidInput                 a call was refused before anything was written
+│   └── PayloadRejected          a payload, result or snapshot is not storable JSON
+├── TaskNotFound                 no such task in this store
+├── InvalidTransition            the task cannot move that way from where it is
+├── IdempotencyConflict          the key was used for another request
+├── LeaseLost                    somebody else decides about this task now
+│   └── LeaseInherited           the lease belongs to the process this one was forked from
+├── LockHeld                     another holder has the named lock
+├── PermanentError               raise it in your own code: the task fails without retries
+└── StoreError                   the file, the engine under it, or our grip on it
+    ├── StoreNotFound            a read verb met a store that does not exist
+    ├── StoreUnwritable          the store or its folder cannot be written
+    ├── NotAStore                the file is something else
+    ├── NetworkFilesystem        the file lies where locks cannot be trusted
+    ├── EngineTooOld             this SQLite is known to damage files
+    ├── SchemaError              the file's schema and this library do not fit
+    │   ├── SchemaNewer          the file was written by a later Outlast
+    │   └── MigrationRefused     the file is in use and cannot be migrated now
+    ├── StoreBusy                another process has the store to itself
+    ├── QueueStalled             a process sits on the write lock; its pid is named
+    ├── SecondSqliteCopy         something else in this process opened the file: locks are gone
+    ├── StoreReplaced            the file on disk is no longer the file we opened
+    ├── StatementRefused         one of the caller's own statements may not run here
+    ├── PayloadDamaged           stored bytes no longer match their checksum
+    ├── DatabaseError            the engine refused an operation; context says which
+    ├── RecoveryFailed           the store could not be made ready
+    └── OutcomeUnknown           a commit may or may not have happened; ask resolve(id)
+"""
+
+from collections.abc import Sequence
+
+
+class OutlastError(Exception):
+    """The root of everything Outlast raises."""
+
+
+class InvalidInput(OutlastError, ValueError):
+    """The call was refused before anything was written."""
+
+
+class PayloadRejected(InvalidInput):
+    """The value cannot be stored as JSON within the limits."""
+
+
+class TaskNotFound(OutlastError, LookupError):
+    """No task has this id."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"no task {task_id!r} in this store; check the id and the store's path")
+        self.task_id = task_id
+
+
+class InvalidTransition(OutlastError):
+    """The task cannot move that way from the state it is in."""
+
+
+class IdempotencyConflict(OutlastError):
+    """The idempotency key stands for another request."""
+
+    def __init__(self, key: str, task_id: str | None) -> None:
+        super().__init__(
+            f"idempotency key {key!r} was already used for another request"
+            f" (task {task_id}); send the same kind and payload, or use a new key"
+        )
+        self.key = key
+        self.task_id = task_id
+
+
+class LeaseLost(OutlastError):
+    """The task was put back, cancelled, or settled by somebody else: stop working on it."""
+
+    def __init__(self, task_ids: str | Sequence[str], detail: str = "") -> None:
+        self.task_ids = (task_ids,) if isinstance(task_ids, str) else tuple(task_ids)
+        which = ", ".join(self.task_ids[:5]) + (" …" if len(self.task_ids) > 5 else "")
+        super().__init__(
+            f"the lease on {which} is no longer current{detail};"
+            " abandon this attempt, its writes are refused"
+        )
+
+
+class LeaseInherited(LeaseLost):
+    """A forked child tried to use its parent's lease."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(task_id, ": it belongs to the process that forked this one")
+
+
+class LockHeld(OutlastError):
+    """Another holder has the named lock."""
+
+
+class PermanentError(OutlastError):
+    """Raise or pass this to fail a task at once, whatever retries are left."""
+
+
+class StoreError(OutlastError):
+    """Something about the store itself."""
+
+
+class StoreNotFound(StoreError):
+    """A read verb never creates a store."""
+
+
+class StoreUnwritable(StoreError):
+    """The store, or the folder it lies in, cannot be written."""
+
+
+class NotAStore(StoreError):
+    """The file exists but is not an Outlast store."""
+
+
+class NetworkFilesystem(StoreError):
+    """SQLite's locks cannot be trusted on this file system."""
+
+
+class EngineTooOld(StoreError):
+    """This SQLite version is known to lose commits under concurrent flushes."""
+
+
+class SchemaError(StoreError):
+    """The file's schema and this library do not fit."""
+
+
+class SchemaNewer(SchemaError):
+    """The file was written by a later version of Outlast."""
+
+
+class MigrationRefused(SchemaError):
+    """The store is in use; its schema cannot be changed under its users."""
+
+
+class StoreBusy(StoreError):
+    """Another process has the store to itself for now."""
+
+
+class QueueStalled(StoreError):
+    """A process sits on the write lock and does not let go."""
+
+    def __init__(self, pid: int | None, waited_seconds: float, state: str = "") -> None:
+        who = f"process {pid}" if pid else "a process that could not be named"
+        super().__init__(
+            f"{who}{f' ({state})' if state else ''} has kept the write lock for"
+            f" {waited_seconds:.1f} s; resume or end it, then try again"
+        )
+        self.pid = pid
+
+
+class SecondSqliteCopy(StoreError):
+    """The kernel dropped our locks because this process opened the file by other means."""
+
+
+class StoreReplaced(StoreError):
+    """The database or its WAL on disk is no longer the file that was opened."""
+
+
+class StatementRefused(StoreError):
+    """One of the caller's own statements may not run inside Outlast's transaction."""
+
+
+class PayloadDamaged(StoreError):
+    """Stored bytes do not match the checksum written with them."""
+
+
+class DatabaseError(StoreError):
+    """The engine refused an operation."""
+
+    def __init__(self, context: str, cause: BaseException) -> None:
+        super().__init__(f"{context} failed: {type(cause).__name__}: {cause}")
+        self.context = context
+
+
+class RecoveryFailed(StoreError):
+    """The store could not be made ready to serve."""
+
+
+class OutcomeUnknown(StoreError):
+    """A commit was sent and its fate is not known; nothing was acknowledged."""
+
+    def __init__(self, task_ids: Sequence[str], cause: object) -> None:
+        self.task_ids = tuple(task_ids)
+        which = ", ".join(self.task_ids[:5]) + (" …" if len(self.task_ids) > 5 else "")
+        super().__init__(
+            f"whether the commit for {which or 'this operation'} happened is not known"
+            f" ({cause}); ask resolve(id) before you repeat it"
+        )

@@ -1,0 +1,320 @@
+"""The Store protocol: the verbs every backend answers, and the records that travel through it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from outlast.clock import Instant
+from outlast.domain.lifecycle import Cause, Parked, RecoveryAction, Status
+from outlast.domain.task import Checkpoint, Group, Move, Task
+from outlast.settings import Settings
+
+Statement = tuple[str, Sequence[Any] | dict[str, Any]]
+
+
+class Key(NamedTuple):
+    """An idempotency key as an enqueue reserves it."""
+
+    text: str
+    request_hash: str
+    ttl_ms: int
+
+
+class NewTask(NamedTuple):
+    """A task as it enters the store; validated and encoded before it comes here."""
+
+    id: str
+    kind: str
+    queue: str
+    priority: int
+    group: str | None
+    payload: str | None
+    payload_sum: int
+    max_retries: int
+    max_recoveries: int
+    not_before_ms: int | None
+    retry_of: str | None = None
+    key: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a claimer wants: from which queues, in order, and narrowed to what."""
+
+    worker: str
+    limit: int
+    queues: tuple[str, ...]
+    kinds: tuple[str, ...] | None = None
+    group: str | None = None
+    started: bool = True
+
+
+class Grant(NamedTuple):
+    """Proof of ownership that every write of a holder carries."""
+
+    seq: int
+    holder: int
+    token: int
+
+
+class Claimed(NamedTuple):
+    """A task handed to a holder."""
+
+    grant: Grant
+    task_id: str
+    kind: str
+    queue: str
+    group: str | None
+    payload: str | None
+    attempt: int
+    lease_ms: int
+
+
+class Settlement(NamedTuple):
+    """The end of one lease: its proof, what happened, and the result if there is one."""
+
+    grant: Grant
+    task_id: str
+    cause: Cause
+    result: str | None = None
+
+
+class NewCheckpoint(NamedTuple):
+    """A checkpoint as it enters the store."""
+
+    id: str
+    type: str
+    data: str
+    metadata: str | None
+
+
+class RecoveryPolicy(NamedTuple):
+    """How orphans are treated."""
+
+    action: RecoveryAction
+    batch: int
+
+
+class Healed(NamedTuple):
+    """What one pass of healing did, or would do."""
+
+    put_back: int
+    failed: int
+    dead_workers: tuple[str, ...]
+
+
+class KeyRecord(NamedTuple):
+    """An idempotency key as it stands."""
+
+    key: str
+    task_id: str | None
+    group: str | None
+    request_hash: str
+    response: Any
+    status: str
+    created_at: datetime | None
+    completed_at: datetime | None
+    expires_at: datetime | None
+
+
+class FlushResult(NamedTuple):
+    """What a flush reported: were readers in the way, frames in the log, frames moved."""
+
+    busy: bool
+    frames_in_log: int
+    frames_moved: int
+
+
+class SchemaReport(NamedTuple):
+    """The schema as it stands in the store."""
+
+    version: int
+    migrations: tuple[str, ...]
+    definitions: dict[str, str]
+
+
+class LeaseLength(Protocol):
+    """How long the lease of a claimed kind lasts."""
+
+    def __call__(self, kind: str) -> int:
+        """The length in milliseconds."""
+        ...
+
+
+class StoreReads(Protocol):
+    """What can be asked of a store that was opened only to look."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store had to give up, and must be opened again."""
+        ...
+
+    def healing_is_due(self, now: Instant) -> bool:
+        """Whether heal would find anything; reads only."""
+        ...
+
+    def get(self, task_id: str) -> Task | None:
+        """One task."""
+        ...
+
+    def find(
+        self, status: Status | None, queue: str | None, group: str | None, limit: int
+    ) -> list[Task]:
+        """Tasks from one consistent read, newest first."""
+        ...
+
+    def held_by(self, worker: str) -> list[Task]:
+        """Tasks that workers of this name hold now."""
+        ...
+
+    def counts(self, queue: str | None) -> dict[str, int]:
+        """How many tasks rest in each status."""
+        ...
+
+    def group(self, group_id: str) -> Group | None:
+        """A group's roll-up."""
+        ...
+
+    def history(self, task_id: str) -> list[Move] | None:
+        """A task's moves, oldest first."""
+        ...
+
+    def checkpoints(self, task_id: str, type: str | None, newest: int) -> list[Checkpoint]:
+        """The newest checkpoints of a task in ascending order, perhaps of one type."""
+        ...
+
+    def checkpoints_of_type(self, type: str, newest: int) -> list[Checkpoint]:
+        """The newest checkpoints of one type across all tasks, newest first."""
+        ...
+
+    def checkpoint_counts(self, task_id: str) -> dict[str, int]:
+        """How many checkpoints of each type a task has."""
+        ...
+
+    def keys(
+        self, task_id: str | None, group: str | None, status: str | None, limit: int
+    ) -> list[KeyRecord]:
+        """Idempotency keys of a task, of a group, or in a status; newest first."""
+        ...
+
+    def paused(self, queue: str) -> bool:
+        """Whether a queue is paused."""
+        ...
+
+    def ahead_of(self, task: Task) -> int:
+        """How many eligible tasks of the queue would be claimed before this one, up to 1000."""
+        ...
+
+    def holder_of(self, task: Task) -> str | None:
+        """Who holds a running task, in words a person can act on."""
+        ...
+
+    def schema(self) -> SchemaReport:
+        """The schema as it stands."""
+        ...
+
+    def close(self, now: Instant) -> None:
+        """Leave the store in order."""
+        ...
+
+
+class Store(StoreReads, Protocol):
+    """A queue's storage, opened to serve. Each verb that writes is one durable transaction."""
+
+    def add(
+        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+    ) -> list[str]:
+        """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
+        ...
+
+    def claim(self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength) -> list[Claimed]:
+        """Move the best eligible tasks to running and hand them out."""
+        ...
+
+    def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
+        """Remove the best eligible tasks and return them: at most once, lost if you crash."""
+        ...
+
+    def settle(
+        self, settlements: Sequence[Settlement], now: Instant, also: Sequence[Statement] = ()
+    ) -> list[bool]:
+        """End leases; False where this very lease had ended already, LeaseLost for strangers."""
+        ...
+
+    def settle_by_id(self, task_id: str, cause: Cause, now: Instant) -> Task:
+        """Move a task for somebody who holds no lease: cancel, or fail by an operator."""
+        ...
+
+    def renew(
+        self, grants: Sequence[Grant], now: Instant, lease_ms: int, stage: str | None = None
+    ) -> list[bool]:
+        """Push leases out to now plus their length; False for each that is no longer current."""
+        ...
+
+    def note_start(self, grant: Grant) -> None:
+        """Record that a prefetched task's work begins now; unsynced, but it survives kill -9."""
+        ...
+
+    def park(self, task_id: str, reason: Parked, now: Instant) -> bool:
+        """Keep a pending task from being claimed."""
+        ...
+
+    def unpark(self, task_id: str, now: Instant) -> bool:
+        """Make a parked task eligible again."""
+        ...
+
+    def pause(self, queue: str, now: Instant) -> bool:
+        """Hand out nothing from a queue."""
+        ...
+
+    def unpause(self, queue: str, now: Instant) -> bool:
+        """Hand out tasks of a queue again."""
+        ...
+
+    def add_checkpoint(
+        self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
+    ) -> Checkpoint:
+        """Append a checkpoint under a current lease."""
+        ...
+
+    def trim_checkpoints(self, task_id: str, keep: int, now: Instant) -> int:
+        """Drop all but the newest checkpoints, sparing what a resume needs."""
+        ...
+
+    def purge_keys(self, now: Instant, limit: int) -> int:
+        """Drop expired keys, but none whose task is still alive."""
+        ...
+
+    def heal(self, now: Instant, policy: RecoveryPolicy) -> Healed:
+        """Put back the tasks of holders that are gone or whose leases ran out."""
+        ...
+
+    def resolve(self, task_id: str, now: Instant) -> Task | None:
+        """One task, after any commit whose outcome was unknown has become certain."""
+        ...
+
+    def flush_wal(self, mode: str) -> FlushResult:
+        """Move the log's content into the main file."""
+        ...
+
+
+class Backend(Protocol):
+    """Opens stores of one kind; all objects of a process on one file share what it opens."""
+
+    def serve(self, path: Path, settings: Settings, now: Instant) -> Store:
+        """Open to serve: create or migrate if nobody uses the store, then join its users."""
+        ...
+
+    def look(self, path: Path, settings: Settings) -> StoreReads:
+        """Open to look: change nothing."""
+        ...
+
+    def leave(self, store: StoreReads, now: Instant) -> bool:
+        """Stop using a store; the last user closes it. True if it was the last."""
+        ...
+
+    def migrate(self, path: Path, settings: Settings, now: Instant) -> list[str]:
+        """Bring a store up to date by hand."""
+        ...

@@ -1,0 +1,185 @@
+"""A claim: promote what is due, pick the best, move it to running, log it; one transaction."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from outlast._probe import probe
+from outlast.clock import Instant
+from outlast.domain import codec
+from outlast.domain.lifecycle import Cause, Outcome, Situation, Status, decide
+from outlast.domain.task import Task
+from outlast.store.base import Claimed, ClaimRequest, Grant, LeaseLength
+from outlast.store.sqlite.rows import task_from
+from outlast.store.sqlite.settle import Standing, move
+from outlast.store.sqlite.statements import union_of
+from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
+
+PROMOTE_BATCH = 1000
+
+log = logging.getLogger("outlast.claim")
+
+
+class Claim(NamedTuple):
+    """A claim under way: what is wanted, by which worker's row, when, and on what terms."""
+
+    request: ClaimRequest
+    holder: int
+    token_floor: int
+    now: Instant
+    lease_ms: LeaseLength
+
+
+class Candidate(NamedTuple):
+    """A pending task as the pick found it."""
+
+    seq: int
+    id: str
+    kind: str
+    queue: str
+    group: str | None
+    attempt: int
+    retry_count: int
+    recovery_count: int
+    max_retries: int
+    max_recoveries: int
+    token: int
+    payload_sum: int
+    payload: str | None
+
+    @property
+    def situation(self) -> Situation:
+        """What decide() needs of it."""
+        return Situation(Status.PENDING, *self[5:10])
+
+
+CLAIMED = Cause(Outcome.CLAIM, "worker")
+
+
+def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed]:
+    """Hand out up to `limit` tasks; what cannot run any more is settled on the way."""
+    limit = claim.request.limit
+    picked: list[Candidate] = []
+    for candidates in _eligible(tx, claim.request, claim.now):
+        picked += [found for found in candidates if _is_runnable(tx, found, claim.now)]
+        if len(picked) >= limit:
+            break
+    return _start(tx, picked[:limit], claim)
+
+
+def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Task]:
+    """Remove up to `limit` tasks and return them: whoever crashes afterwards has lost them."""
+    taken: list[Task] = []
+    for candidates in _eligible(tx, request, now):
+        runnable = [found.seq for found in candidates if _is_runnable(tx, found, now)]
+        seqs = runnable[: request.limit - len(taken)]
+        if seqs:
+            taken += [
+                task_from(row) for row in tx.rows("records_by_seq", {"seqs": int_array(seqs)})
+            ]
+            tx.run("delete_tasks", {"seqs": int_array(seqs)})
+        if len(taken) >= request.limit:
+            break
+    return taken
+
+
+def _eligible(tx: Transaction, request: ClaimRequest, now: Instant) -> Iterable[list[Candidate]]:
+    """Batches of candidates, queue by queue, until each queue has nothing more to offer.
+
+    A candidate that is settled or parked on the way leaves the index, so the same range is read
+    again until it yields only what was already offered.
+    """
+    paused = {name for (name,) in tx.rows("paused_queues")}
+    for queue in request.queues:
+        if queue in paused:
+            continue
+        offered: set[int] = set()
+        while True:
+            promoted = tx.run("promote_due", {"now": now.utc_ms, "limit": PROMOTE_BATCH})
+            seqs = [seq for seq in _pick(tx, request, queue) if seq not in offered]
+            if not seqs and promoted < PROMOTE_BATCH:
+                break
+            offered.update(seqs)
+            if seqs:
+                rows = tx.rows("candidates", {"seqs": int_array(seqs)})
+                yield [Candidate(*row) for row in rows]
+
+
+def _pick(tx: Transaction, request: ClaimRequest, queue: str) -> list[int]:
+    values: Values = {"queue": queue, "group": request.group, "limit": request.limit}
+    name = "ready_by_group" if request.group is not None else "ready_any"
+    if request.kinds is None:
+        return [row[0] for row in tx.rows(name, _used(name, values))]
+    name = "ready_by_group_kind" if request.group is not None else "ready_by_kind"
+    members = {f"member{n}": kind for n, kind in enumerate(request.kinds)}
+    text = union_of(name, len(request.kinds))
+    rows: Iterable[Row] = tx.connection.execute(text, _used(name, values) | members)
+    return [row[0] for row in rows]
+
+
+def _used(name: str, values: Values) -> Values:
+    """The values a statement binds; the engine refuses to be given others."""
+    return values if "group" in name else {k: v for k, v in values.items() if k != "group"}
+
+
+def _is_runnable(tx: Transaction, candidate: Candidate, now: Instant) -> bool:
+    """Settle a task whose budgets are spent, set aside one whose payload was damaged on disk."""
+    expected = codec.payload_sum(candidate.id, candidate.kind, candidate.payload)
+    if candidate.payload_sum != expected:
+        log.error("task %s was damaged on disk and is parked as partial", candidate.id)
+        tx.run("park_damaged", {"seq": candidate.seq})
+        return False
+    if decide(candidate.situation, CLAIMED).to is Status.RUNNING:
+        return True
+    row = tx.row("situation_by_id", {"id": candidate.id})
+    assert row is not None, "the row was read in this same transaction"
+    log.warning("ORPHAN_FAILED task %s: every attempt is used up", candidate.id)
+    move(tx, [(Standing(*row), CLAIMED, None)], now)
+    return False
+
+
+def _start(tx: Transaction, picked: list[Candidate], claim: Claim) -> list[Claimed]:
+    by_length: dict[int, list[int]] = defaultdict(list)
+    claimed = []
+    for found in picked:
+        length_ms = claim.lease_ms(found.kind)
+        by_length[length_ms].append(found.seq)
+        token = max(found.token, claim.token_floor) + 1
+        grant = Grant(found.seq, claim.holder, token)
+        claimed.append(
+            Claimed(
+                grant, found.id, found.kind, found.queue, found.group, found.payload,
+                found.attempt + 1, length_ms,
+            )
+        )  # fmt: skip
+    for length_ms, seqs in by_length.items():
+        _move_to_running(tx, seqs, length_ms, claim)
+    return claimed
+
+
+def _move_to_running(tx: Transaction, seqs: list[int], length_ms: int, claim: Claim) -> None:
+    changed = tx.run(
+        "claim_tasks",
+        {
+            "seqs": int_array(seqs),
+            "holder": claim.holder,
+            "worker": claim.request.worker,
+            "token_floor": claim.token_floor,
+            "unstarted": int(not claim.request.started),
+            "lease_ms": length_ms,
+            "now": claim.now.utc_ms,
+            "mono": claim.now.mono_ms,
+        },
+    )
+    assert changed == len(seqs), "the write lock is ours, so nobody took them meanwhile"
+    probe("claim.updated")
+    tx.run("log_claims", {"seqs": int_array(seqs), "actor": CLAIMED.actor, "reason": "claimed"})
+
+
+def anything_eligible(tx: Transaction, request: ClaimRequest, now: Instant) -> bool:
+    """Whether a claim would find anything, asked without the write lock."""
+    if tx.value("next_due", {"now": now.utc_ms}) is not None:
+        return True
+    paused = {name for (name,) in tx.rows("paused_queues")}
+    return any(_pick(tx, request, queue) for queue in request.queues if queue not in paused)

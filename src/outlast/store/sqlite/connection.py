@@ -1,0 +1,119 @@
+"""Opening SQLite the one safe way: apsw, a sound version, WAL, FULL, strict pragmas, read back."""
+
+import logging
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from outlast.errors import (
+    DatabaseError,
+    EngineTooOld,
+    NotAStore,
+    StoreError,
+    StoreNotFound,
+    StoreUnwritable,
+)
+
+APPLICATION_ID = 0x4F75744C
+MINIMUM_SQLITE = (3, 51, 3)
+
+log = logging.getLogger("outlast.store")
+
+
+def guard_version(version: str | None = None) -> None:
+    """Refuse engines with the WAL-reset defect, which loses commits under concurrent flushes."""
+    found = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in found.split(".")[:3]) < MINIMUM_SQLITE:
+        wanted = ".".join(map(str, MINIMUM_SQLITE))
+        raise EngineTooOld(
+            f"SQLite {found} can lose commits when writers and WAL flushes meet;"
+            f" install apsw with SQLite {wanted} or newer"
+        )
+
+
+def connect(path: Path, synchronous: str, create_like: Path | None = None) -> apsw.Connection:
+    """A connection with every pragma set; `create_like` gives a new file its mode."""
+    guard_version()
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+    uri = "file:" + quote(str(path))
+    if create_like is not None:
+        flags |= apsw.SQLITE_OPEN_CREATE
+        uri += "?modeof=" + quote(str(create_like))
+    try:
+        connection = apsw.Connection(uri, flags=flags)
+    except apsw.Error as error:
+        raise explained(error, f"opening {path}", path) from error
+    try:
+        _configure(connection, synchronous)
+    except apsw.Error as error:
+        connection.close()
+        raise explained(error, f"opening {path}", path) from error
+    return connection
+
+
+def _configure(connection: apsw.Connection, synchronous: str) -> None:
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    connection.wal_autocheckpoint(0)
+    connection.set_busy_timeout(0)
+    for name, value, expected in (
+        ("foreign_keys", "ON", 1),
+        ("trusted_schema", "OFF", 0),
+        ("cell_size_check", "ON", 1),
+        ("fullfsync", "ON", 1),
+        ("synchronous", synchronous.upper(), {"full": 2, "normal": 1}[synchronous]),
+    ):
+        connection.pragma(name, value)
+        if connection.pragma(name) != expected:
+            raise StoreError(f"SQLite did not accept PRAGMA {name}={value}; use another build")
+
+
+def refuse_foreign_file(connection: apsw.Connection, path: Path) -> bool:
+    """Whether the file is ours; False for a new, empty one, an error for anything else."""
+    try:
+        found = connection.pragma("application_id")
+        used = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise NotAStore(
+            f"{path} is not an Outlast store ({error}); choose another path, or restore a backup"
+        ) from error
+    if found == APPLICATION_ID:
+        return True
+    if found == 0 and used == 0:
+        return False
+    raise NotAStore(
+        f"{path} is a SQLite file of another program; choose another path for the store"
+    )
+
+
+def ensure_wal(connection: apsw.Connection, path: Path, is_new: bool) -> None:
+    """Switch to WAL and prove it by reading the mode back."""
+    before = connection.pragma("journal_mode")
+    if before != "wal":
+        if not is_new:
+            log.warning("journal mode of %s was %s; putting it back to wal", path, before)
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError as error:
+            raise StoreError(
+                f"{path} is in journal mode {before} and another program keeps it there;"
+                " close that program and open the store again"
+            ) from error
+    if connection.pragma("journal_mode") != "wal":
+        raise StoreError(f"{path} does not accept WAL mode; move it to a local disk")
+
+
+def explained(error: apsw.Error, context: str, path: Path) -> StoreError:
+    """An engine error as one of ours, told apart by its code and never by its text."""
+    if isinstance(error, apsw.CantOpenError) and not path.exists():
+        return StoreNotFound(f"there is no store at {path}; enqueue something first")
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
+        return StoreUnwritable(
+            f"{path} cannot be written by this user; give it write permission on file and folder"
+        )
+    if isinstance(error, apsw.NotADBError):
+        return NotAStore(f"{path} is not an Outlast store; choose another path")
+    return DatabaseError(context, error)

@@ -1,0 +1,44 @@
+"""All connections of one opening of one file: the writer, the readers, and what guards them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from outlast.settings import Settings
+from outlast.store.sqlite.also import CallersStatements
+from outlast.store.sqlite.connection import connect
+from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+
+class Database:
+    """Rebuilt as a whole when the process has lost its locks."""
+
+    def __init__(self, path: Path, gate: WriteGate, settings: Settings) -> None:
+        connection = connect(path, settings.synchronous)
+        connection.execute("SELECT 1 FROM tasks LIMIT 1").fetchall()
+        guard = FileGuard(path)
+        guard.arm()
+        limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)
+        self.writer = Writer(connection, path, guard, gate, limits_seconds)
+        self.readers = Readers(path, settings.synchronous)
+        self.callers = CallersStatements(connection)
+
+    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        """One consistent read."""
+        return self.readers.read(context, query)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.readers.close()
+        self.writer.close()
+
+    def abandon(self) -> None:
+        """In a forked child: never touch the inherited connections again."""
+        self.writer.abandon()
+        self.readers.abandon()

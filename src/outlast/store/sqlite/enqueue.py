@@ -1,0 +1,96 @@
+"""Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from outlast._probe import probe
+from outlast.clock import Instant
+from outlast.domain.lifecycle import Parked
+from outlast.errors import IdempotencyConflict, InvalidInput
+from outlast.store.base import Key, NewTask
+from outlast.store.sqlite.transaction import Transaction, Values
+
+INLINE_BYTES = 2048
+
+
+def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
+    """Insert what is new; returns, in order, the id each entry now stands for."""
+    for group in {task.group for task in new if task.group is not None}:
+        tx.run("add_group", {"group": group, "now": now.utc_ms})
+    ids = [_reserve(tx, task, task.key, now) if task.key else task.id for task in new]
+    fresh = [task for task, task_id in zip(new, ids, strict=True) if task.id == task_id]
+    _insert(tx, fresh, now)
+    probe("enqueue.inserted")
+    return ids
+
+
+def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
+    try:
+        tx.run_many("add_task", [_row(task, now) for task in new])
+    except apsw.ConstraintError as error:
+        if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
+            raise
+        raise InvalidInput(_duplicate(tx, new)) from error
+    large = [task for task in new if is_large(task.payload)]
+    tx.run_many(
+        "add_blob", [{"id": task.id, "part": "payload", "data": task.payload} for task in large]
+    )
+
+
+def _row(task: NewTask, now: Instant) -> Values:
+    return {
+        "id": task.id,
+        "queue": task.queue,
+        "kind": task.kind,
+        "priority": task.priority,
+        "group": task.group,
+        "parked": None if task.not_before_ms is None else Parked.DELAY.value,
+        "not_before": task.not_before_ms,
+        "max_retries": task.max_retries,
+        "max_recoveries": task.max_recoveries,
+        "keyed": int(task.key is not None),
+        "now": now.utc_ms,
+        "retry_of": task.retry_of,
+        "payload_bytes": stored_bytes(task.payload),
+        "payload_sum": task.payload_sum,
+        "payload": None if is_large(task.payload) else task.payload,
+    }
+
+
+def _duplicate(tx: Transaction, new: Sequence[NewTask]) -> str:
+    seen: set[str] = set()
+    for task in new:
+        if task.id in seen or tx.value("status_of", {"id": task.id}) is not None:
+            return f"a task with id {task.id!r} exists already; leave id out, or choose another"
+        seen.add(task.id)
+    return "two of the tasks have the same id; leave id out, or choose others"
+
+
+def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str:
+    """Reserve the key for this task, or find the task it already stands for."""
+    values = {
+        "key": key.text,
+        "task_id": task.id,
+        "group": task.group,
+        "request_hash": key.request_hash,
+        "now": now.utc_ms,
+        "expires_at": now.utc_ms + key.ttl_ms,
+    }
+    if tx.value("reserve_key", values) is not None:
+        return task.id
+    found = tx.row("read_key", {"key": key.text})
+    stored_hash, task_id = found or (None, None)
+    if stored_hash != key.request_hash or task_id is None:
+        raise IdempotencyConflict(key.text, task_id)
+    return str(task_id)
+
+
+def is_large(text: str | None) -> bool:
+    """Whether a text lives in blobs: a row this size would be rewritten by every update."""
+    return text is not None and len(text) > INLINE_BYTES
+
+
+def stored_bytes(text: str | None) -> int:
+    """What a text takes; zero tells an absent one from one kept in blobs."""
+    return 0 if text is None else len(text.encode())

@@ -1,0 +1,76 @@
+"""The write gate: writers queue here, so that BEGIN IMMEDIATE seldom meets a busy store."""
+
+import fcntl
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from outlast import _host
+from outlast.errors import QueueStalled
+from outlast.store.sqlite.files import SideFolder
+
+_FIRST_WAIT_SECONDS = 0.0002
+_LONGEST_WAIT_SECONDS = 0.02
+
+
+class Patience:
+    """Doubling waits with jitter, until a stopped process is found or the time is up."""
+
+    def __init__(
+        self, stall_seconds: float, timeout_seconds: float, culprit: Callable[[], int | None]
+    ) -> None:
+        self._stall_seconds = stall_seconds
+        self._timeout_seconds = timeout_seconds
+        self._culprit = culprit
+        self._started = time.monotonic()
+        self._wait_seconds = _FIRST_WAIT_SECONDS
+
+    def wait(self) -> None:
+        """Sleep a little; raise QueueStalled when waiting on makes no sense."""
+        waited_seconds = time.monotonic() - self._started
+        if waited_seconds > self._stall_seconds:
+            pid = self._culprit()
+            state = _host.process_state_word(pid) if pid else ""
+            if state or waited_seconds > self._timeout_seconds:
+                raise QueueStalled(pid, waited_seconds, state)
+        time.sleep(self._wait_seconds * random.uniform(0.5, 1.0))
+        self._wait_seconds = min(self._wait_seconds * 2, _LONGEST_WAIT_SECONDS)
+
+
+class WriteGate:
+    """A flock taken before each write transaction; order and fairness, never correctness."""
+
+    def __init__(self, folder: SideFolder, stall_seconds: float, timeout_seconds: float) -> None:
+        self._path = folder.gate
+        self._limits = (stall_seconds, timeout_seconds)
+        self._descriptor = folder.open_file(folder.gate)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for our turn, and give the gate up afterwards."""
+        patience: Patience | None = None
+        while not _try_lock(self._descriptor):
+            patience = patience or Patience(*self._limits, self._holder)
+            patience.wait()
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _holder(self) -> int | None:
+        holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]
+        return holders[0] if holders else None
+
+    def close(self) -> None:
+        """Give up the descriptor."""
+        os.close(self._descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

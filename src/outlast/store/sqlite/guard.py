@@ -1,0 +1,95 @@
+"""Before a commit is sent and before it is acknowledged: are the files and the locks still ours?"""
+
+import os
+import random
+from pathlib import Path
+
+from outlast import _host
+from outlast.errors import StoreReplaced
+
+# SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
+_WAL_WRITE_LOCK_OFFSET = 120
+_CANARY_BASE = 1 << 50
+
+FileId = tuple[int, int]
+
+
+def file_id(path: Path | str) -> FileId | None:
+    """Device and inode of what lies at a path now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class FileGuard:
+    """Remembers which files were opened, and asks the kernel whether our locks on them stand.
+
+    Closing any descriptor of a file drops all of a process's POSIX locks on it. A second copy of
+    SQLite in this process, or `open(db).close()`, does just that, and the engine never learns.
+    So we hold one more such lock far beyond the data, the canary, and look for it and for the
+    write lock before each commit. All questions go through descriptors that SQLite itself opened:
+    a descriptor of our own would be one more that must never be closed.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._paths = (str(database), f"{database}-wal")
+        self._shm_path = f"{database}-shm"
+        self._ids: tuple[FileId | None, ...] = ()
+        self._shm_id: FileId | None = None
+        self._descriptors: dict[FileId, int] = {}
+        self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
+        self._can_ask = _host.can_ask_for_lock_owner()
+
+    def arm(self) -> None:
+        """Remember the files as they are now that a connection has read from them."""
+        self._ids = tuple(file_id(path) for path in self._paths)
+        self._shm_id = file_id(self._shm_path)
+        self._descriptors.clear()
+        main = self._ids[0]
+        if self._can_ask and main is not None:
+            _host.lock_byte(self._descriptor(main), self._canary)
+
+    def check_files(self) -> None:
+        """Refuse to go on when database or WAL were replaced or removed under us."""
+        for path, remembered in zip(self._paths, self._ids, strict=True):
+            if remembered != file_id(path):
+                raise StoreReplaced(
+                    f"{path} was replaced or removed while it was open; nothing more is written."
+                    " Close this store and find out who touches its files"
+                )
+
+    def locks_stand(self) -> bool:
+        """Whether the kernel still knows our write lock and our canary."""
+        main, shm = self._ids[0], self._shm_id
+        if not self._can_ask or main is None or shm is None:
+            return True
+        return self._ours(shm, _WAL_WRITE_LOCK_OFFSET) and self._ours(main, self._canary)
+
+    def writer_pid(self) -> int | None:
+        """The process that holds the write lock at this moment."""
+        if not self._can_ask or self._shm_id is None:
+            return None
+        owner = _host.lock_owner(self._descriptor(self._shm_id), _WAL_WRITE_LOCK_OFFSET)
+        return owner.pid if owner else None
+
+    def _ours(self, file: FileId, offset: int) -> bool:
+        owner = _host.lock_owner(self._descriptor(file), offset)
+        return owner is not None and owner.pid == os.getpid()
+
+    def _descriptor(self, file: FileId) -> int:
+        """SQLite's own descriptor of a file; looked up again if it was closed under us."""
+        known = self._descriptors.get(file)
+        if known is not None:
+            try:
+                found = os.fstat(known)
+                if (found.st_dev, found.st_ino) == file:
+                    return known
+            except OSError:
+                pass
+        fresh = _host.descriptor_of(*file)
+        if fresh is None:
+            raise StoreReplaced("the store's files are no longer open in this process; reopen it")
+        self._descriptors[file] = fresh
+        return fresh

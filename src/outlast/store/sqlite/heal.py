@@ -1,0 +1,127 @@
+"""Putting back the tasks of holders that are gone; one rule for open, claim and heal."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from outlast import _host
+from outlast.clock import Instant
+from outlast.domain.lifecycle import Cause, Outcome, Status
+from outlast.store.base import Healed, RecoveryPolicy
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.settle import Ending, Standing, move
+from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.writer import Writer
+
+ACTOR = "system/recovery"
+
+log = logging.getLogger("outlast.heal")
+
+Tally = tuple[int, int]
+
+
+def dead_peers(readers: Readers, folder: SideFolder, own: str) -> list[Judged]:
+    """The incarnations that count as alive in the table and are dead to the kernel."""
+    rows = readers.read("judging workers", lambda tx: tx.rows("living_peers", {"incarnation": own}))
+    judged = (judge(Peer(*row), folder) for row in rows)
+    return [found for found in judged if found.verdict is Verdict.DEAD]
+
+
+def leases_ran_out(readers: Readers, now: Instant) -> bool:
+    """Whether any lease has run out; a read by index."""
+    return bool(readers.read("looking for expired leases", lambda tx: _expired(tx, now, 1)))
+
+
+class Healer:
+    """Takes back what incarnations that are gone still hold."""
+
+    def __init__(self, writer: Writer, readers: Readers, folder: SideFolder) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._folder = folder
+
+    def heal(self, own: str, now: Instant, policy: RecoveryPolicy) -> Healed:
+        """Workers are judged first, then their tasks are moved, in batches of their own."""
+        put_back = failed = 0
+        dead = dead_peers(self._readers, self._folder, own)
+        for found in dead:
+            back, spent = self._bury_peer(found, now, policy)
+            put_back, failed = put_back + back, failed + spent
+        if leases_ran_out(self._readers, now):
+            back, spent = self._in_batches(
+                policy.batch,
+                now,
+                lambda tx: [
+                    (standing, _expiry(standing, policy), None)
+                    for standing in _expired(tx, now, policy.batch)
+                ],
+            )
+            put_back, failed = put_back + back, failed + spent
+        return Healed(put_back, failed, tuple(found.peer.name for found in dead))
+
+    def _bury_peer(self, found: Judged, now: Instant, policy: RecoveryPolicy) -> Tally:
+        peer = found.peer
+        values = {"incarnation": peer.incarnation, "limit": policy.batch}
+        tally = self._in_batches(
+            policy.batch,
+            now,
+            lambda tx: [
+                (standing, _loss(standing, found, policy), None)
+                for standing in _standings(tx, "situations_of_incarnation", values)
+            ],
+        )
+        ending = {"incarnation": peer.incarnation, "state": "dead", "now": now.utc_ms}
+        self._writer.run("heal", lambda tx: tx.run("end_worker", ending))
+        bury(peer, self._folder)
+        log.warning(
+            "worker %s (pid %d) is dead: %d tasks put back, %d failed", peer.name, peer.pid, *tally
+        )
+        return tally
+
+    def _in_batches(
+        self, size: int, now: Instant, find: Callable[[Transaction], Sequence[Ending]]
+    ) -> Tally:
+        """Find and move within one transaction each, until a batch comes up short."""
+        put_back = failed = 0
+        while True:
+            moved = self._writer.run("heal", lambda tx: move(tx, find(tx), now))
+            back = sum(transition.to is Status.PENDING for transition in moved)
+            put_back, failed = put_back + back, failed + len(moved) - back
+            if len(moved) < size:
+                return put_back, failed
+
+
+def _standings(tx: Transaction, name: str, values: dict[str, object]) -> list[Standing]:
+    return [Standing(*row) for row in tx.rows(name, values)]
+
+
+def _expired(tx: Transaction, now: Instant, limit: int) -> list[Standing]:
+    boot_id = _host.boot_id()
+    here = _standings(
+        tx, "situations_expired", {"mono": now.mono_ms, "boot_id": boot_id, "limit": limit}
+    )
+    elsewhere = {"now": now.utc_ms, "boot_id": boot_id, "limit": limit}
+    return (here + _standings(tx, "situations_expired_elsewhere", elsewhere))[:limit]
+
+
+def _expiry(standing: Standing, policy: RecoveryPolicy) -> Cause:
+    return Cause(
+        Outcome.EXPIRE,
+        ACTOR,
+        error=f"the lease of worker {standing.worker} ran out",
+        action=policy.action,
+    )
+
+
+def _loss(standing: Standing, found: Judged, policy: RecoveryPolicy) -> Cause:
+    """A prefetched task that its worker never began is given back uncharged."""
+    begun = found.begun
+    if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
+        return Cause(Outcome.NEVER_STARTED, ACTOR)
+    return Cause(
+        Outcome.CRASH,
+        ACTOR,
+        error=f"worker {standing.worker} (pid {found.peer.pid}) died while running this task",
+        action=policy.action,
+    )

@@ -1,0 +1,140 @@
+"""A worker's lock file: its flock says the process lives, its slots say which tasks have begun.
+
+Layout: a header (magic, incarnation, boot id, checksum), then fixed slots of task seq, token and
+checksum. The file is memory-mapped and never synced: what it says survives `kill -9`, and after a
+reboot nobody believes it.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+import threading
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+from outlast import _host
+from outlast.store.base import Grant
+from outlast.store.sqlite.files import SideFolder, open_existing
+
+SLOTS = 4096
+
+_MAGIC = b"OUTLAST1"
+_HEADER = struct.Struct("<8s32s36sI")
+_SLOT = struct.Struct("<QQI4x")
+_HEADER_BYTES = 96
+_FILE_BYTES = _HEADER_BYTES + SLOTS * _SLOT.size
+_EMPTY = bytes(_SLOT.size)
+
+
+class LockFile:
+    """The lock file of this process's incarnation; held for as long as the process lives."""
+
+    def __init__(self, folder: SideFolder, incarnation: str) -> None:
+        """Made under a temporary name and locked before anybody can find it."""
+        self.path = folder.workers / f"{incarnation}.lock"
+        temporary = folder.workers / f".{incarnation}.new"
+        self._descriptor = folder.open_file(temporary)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(self._descriptor, _FILE_BYTES)
+        self._map = mmap.mmap(self._descriptor, _FILE_BYTES)
+        self._map[: _HEADER.size] = _header(incarnation)
+        os.rename(temporary, self.path)
+        self.inode = os.fstat(self._descriptor).st_ino
+        self._free = list(range(SLOTS - 1, -1, -1))
+        self._used: dict[int, int] = {}
+        self._mutex = threading.Lock()
+
+    def note(self, grant: Grant) -> bool:
+        """Write down that a task's work begins; False when every slot is taken."""
+        with self._mutex:
+            slot = self._used.get(grant.seq)
+            if slot is None:
+                if not self._free:
+                    return False
+                slot = self._used[grant.seq] = self._free.pop()
+            at = _HEADER_BYTES + slot * _SLOT.size
+            self._map[at : at + _SLOT.size] = _slot(grant.seq, grant.token)
+            return True
+
+    def clear(self, seq: int) -> None:
+        """Forget a task whose end is committed."""
+        with self._mutex:
+            slot = self._used.pop(seq, None)
+            if slot is not None:
+                at = _HEADER_BYTES + slot * _SLOT.size
+                self._map[at : at + _SLOT.size] = _EMPTY
+                self._free.append(slot)
+
+    def remove(self) -> None:
+        """Leave for good: the name goes first, while the lock is still ours."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor without unlocking: in a forked child the parent keeps its lock."""
+        self._map.close()
+        os.close(self._descriptor)
+
+
+def _header(incarnation: str) -> bytes:
+    body = _MAGIC + incarnation.encode().ljust(32) + _host.boot_id().encode().ljust(36)[:36]
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def _slot(seq: int, token: int) -> bytes:
+    return _SLOT.pack(seq, token, zlib.crc32(struct.pack("<QQ", seq, token)))
+
+
+class Begun(NamedTuple):
+    """What a dead worker's file says had begun; only believed when `whole`."""
+
+    whole: bool
+    tasks: frozenset[tuple[int, int]]
+
+
+NOT_WHOLE = Begun(False, frozenset())
+
+
+def read_begun(descriptor: int, incarnation: str) -> Begun:
+    """Read the slots of a lock file; anything odd about it, and nobody is refunded."""
+    raw = os.pread(descriptor, _FILE_BYTES, 0)
+    if len(raw) != _FILE_BYTES or raw[: _HEADER.size] != _header(incarnation):
+        return NOT_WHOLE
+    found = set()
+    for seq, token, checksum in _SLOT.iter_unpack(raw[_HEADER_BYTES:]):
+        if (seq, token, checksum) == (0, 0, 0):
+            continue
+        if checksum != zlib.crc32(struct.pack("<QQ", seq, token)):
+            return NOT_WHOLE
+        found.add((seq, token))
+    return Begun(True, frozenset(found))
+
+
+class ProbedLock:
+    """Another worker's lock file, opened to ask the kernel whether its owner lives."""
+
+    def __init__(self, path: Path, inode: int) -> None:
+        """Raises OSError when the file is missing, unreadable or not the one registered."""
+        self._path = path
+        self.descriptor = open_existing(path)
+        if os.fstat(self.descriptor).st_ino != inode:
+            os.close(self.descriptor)
+            raise FileNotFoundError(f"{path} was replaced")
+
+    def owner_is_dead(self) -> bool:
+        """Whether the lock is free. Shared, since two exclusive probers would see each other."""
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        """Take the dead worker's file away; only called while its lock is ours."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Stop asking."""
+        os.close(self.descriptor)

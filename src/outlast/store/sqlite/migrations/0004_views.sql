@@ -1,0 +1,130 @@
+-- The seeds' read queries run as written on these views, in their words and time formats.
+
+CREATE VIEW work_items AS
+SELECT t.id AS work_item_id,
+       t.group_id AS task_id,
+       t.kind AS work_type,
+       CASE t.status WHEN 'running' THEN 'in_progress' ELSE t.status END AS status,
+       t.priority AS priority,
+       t.worker_id AS lease_holder,
+       datetime(t.lease_acquired_at / 1000, 'unixepoch') AS lease_acquired_at,
+       datetime(t.lease_expires_at / 1000, 'unixepoch') AS lease_expires_at,
+       datetime(t.heartbeat_at / 1000, 'unixepoch') AS heartbeat_at,
+       max(t.attempt - 1, 0) AS retry_count,
+       t.max_retries AS max_retries,
+       coalesce(t.payload,
+                (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload'))
+           AS input_data,
+       coalesce(t.result,
+                (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result'))
+           AS output_data,
+       t.error AS error_message,
+       datetime(t.created_at / 1000, 'unixepoch') AS created_at,
+       datetime(t.started_at / 1000, 'unixepoch') AS started_at,
+       datetime(t.completed_at / 1000, 'unixepoch') AS completed_at,
+       datetime(max(t.state_changed_at, coalesce(t.heartbeat_at, 0), coalesce(t.touched_at, 0))
+                / 1000, 'unixepoch') AS updated_at
+FROM tasks t;
+
+CREATE VIEW checkpoints AS
+SELECT c.id AS checkpoint_id,
+       c.group_id AS task_id,
+       (SELECT t.id FROM tasks t WHERE t.seq = c.task_seq) AS work_item_id,
+       c.checkpoint_type AS checkpoint_type,
+       c.pos AS sequence_number,
+       c.snapshot_data AS snapshot_data,
+       c.metadata AS metadata,
+       datetime(c.created_at / 1000, 'unixepoch') AS created_at
+FROM task_checkpoints c;
+
+CREATE VIEW idempotency_keys AS
+SELECT k.idempotency_key AS idempotency_key,
+       k.group_id AS task_id,
+       k.task_id AS work_item_id,
+       k.request_hash AS request_hash,
+       k.response_data AS response_data,
+       k.status AS status,
+       datetime(k.created_at / 1000, 'unixepoch') AS created_at,
+       datetime(k.completed_at / 1000, 'unixepoch') AS completed_at,
+       datetime(k.expires_at / 1000, 'unixepoch') AS expires_at
+FROM task_keys k;
+
+CREATE VIEW worker_heartbeats AS
+SELECT w.name AS worker_id,
+       (SELECT t.id FROM tasks t WHERE t.holder = w.seq AND t.status = 'running'
+        ORDER BY t.seq LIMIT 1) AS task_id,
+       strftime('%Y-%m-%dT%H:%M:%fZ', w.beat_at / 1000.0, 'unixepoch') AS timestamp
+FROM workers w
+WHERE w.state = 'alive';
+
+CREATE VIEW merge_queue AS
+SELECT t.seq AS id,
+       t.queue AS workspace,
+       t.group_id AS bead_id,
+       t.priority AS priority,
+       CASE t.status WHEN 'running' THEN coalesce(t.stage, 'claimed') ELSE t.status END AS status,
+       t.worker_id AS agent_id,
+       t.created_at / 1000 AS added_at,
+       t.lease_acquired_at / 1000 AS started_at,
+       t.state_changed_at / 1000 AS state_changed_at,
+       t.completed_at / 1000 AS completed_at,
+       t.error AS error_message
+FROM tasks t;
+
+CREATE VIEW queue_processing_lock AS
+SELECT row_number() OVER (ORDER BY l.name <> 'default', l.name) AS id,
+       l.worker_id AS agent_id,
+       l.acquired_at / 1000 AS acquired_at,
+       l.expires_at / 1000 AS expires_at,
+       l.name AS name
+FROM locks l;
+
+CREATE VIEW pending_messages AS
+SELECT t.seq AS id,
+       t.group_id AS session_db_id,
+       t.kind AS message_type,
+       CASE t.status WHEN 'running' THEN 'processing'
+                     WHEN 'completed' THEN 'processed'
+                     ELSE t.status END AS status,
+       max(t.attempt - 1, 0) AS retry_count,
+       t.created_at AS created_at_epoch,
+       t.lease_acquired_at AS started_processing_at_epoch,
+       t.completed_at AS completed_at_epoch,
+       CASE t.status WHEN 'failed' THEN t.completed_at END AS failed_at_epoch,
+       coalesce(t.payload,
+                (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload'))
+           AS payload
+FROM tasks t;
+
+CREATE VIEW schema_version AS
+SELECT '0.30.0' AS version, 'the words of the schema seed' AS description, m.applied_at AS applied_at
+FROM migrations m WHERE m.number = 4
+UNION ALL
+SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
+
+-- Our own two read models: a task as its user sees it, and what a decision about it needs.
+
+CREATE VIEW task_records AS
+SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stage,
+       t.attempt, t.retry_count, t.recovery_count, t.max_retries, t.max_recoveries, t.token,
+       t.worker_id, t.last_worker_id, t.error, t.retry_of, t.created_at,
+       max(t.state_changed_at, coalesce(t.heartbeat_at, 0), coalesce(t.touched_at, 0))
+           AS updated_at,
+       t.state_changed_at, t.not_before, t.started_at, t.completed_at, t.lease_acquired_at,
+       t.lease_expires_at, t.heartbeat_at,
+       CASE WHEN t.payload IS NOT NULL OR t.payload_bytes = 0 THEN t.payload
+            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload')
+       END AS payload,
+       t.payload_sum,
+       CASE WHEN t.result IS NOT NULL OR t.result_bytes = 0 THEN t.result
+            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result')
+       END AS result,
+       t.result_sum,
+       t.seq
+FROM tasks t;
+
+CREATE VIEW task_situations AS
+SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count, t.max_retries,
+       t.max_recoveries, t.token, t.holder, t.worker_id, t.unstarted, t.keyed,
+       t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms
+FROM tasks t;

@@ -1,0 +1,73 @@
+"""The openers' lock: whoever finds the store unused may change its shape, the others may not."""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from outlast import _host
+from outlast.errors import StoreBusy
+from outlast.store.sqlite.files import SideFolder, open_existing
+
+_POLL_SECONDS = 0.01
+
+
+class OpenersLock:
+    """Exclusive while a store is made or migrated, shared for as long as it is in use.
+
+    The lock is never converted in place: a failed upgrade would drop the shared lock we had.
+    Each step opens the file anew instead.
+    """
+
+    def __init__(self, folder: SideFolder) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    @property
+    def path(self) -> Path:
+        """The lock's file."""
+        return self._folder.openers
+
+    def try_exclusive(self) -> bool:
+        """Take the store for ourselves, if nobody uses it."""
+        return self._take(fcntl.LOCK_EX)
+
+    def share(self, timeout_seconds: float) -> None:
+        """Join the users of the store, once whoever has it exclusively is done."""
+        deadline = time.monotonic() + timeout_seconds
+        while not self._take(fcntl.LOCK_SH):
+            if time.monotonic() > deadline:
+                raise StoreBusy(
+                    f"{self._folder.database} is being changed by {self.users_in_words()};"
+                    f" it did not finish within {timeout_seconds:g} s, try again later"
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def users(self) -> list[int]:
+        """The other processes that hold the lock in any way."""
+        return [pid for pid in _host.flock_holders(self.path) if pid != os.getpid()]
+
+    def users_in_words(self) -> str:
+        """The users for an error message."""
+        pids = ", ".join(map(str, self.users()))
+        return f"process {pids}" if pids else "another process"
+
+    def release(self) -> None:
+        """Leave the users of the store. Closing is all a forked child may do, so we do no more."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _take(self, mode: int) -> bool:
+        try:
+            descriptor = open_existing(self.path)
+        except PermissionError:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self.release()
+        self._descriptor = descriptor
+        return True

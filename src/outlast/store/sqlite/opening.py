@@ -1,0 +1,206 @@
+"""Opening a store: to look, which changes nothing, or to serve, which makes it ready first."""
+
+import logging
+import time
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from outlast import _host
+from outlast.clock import Instant
+from outlast.errors import (
+    MigrationRefused,
+    NetworkFilesystem,
+    SchemaError,
+    SchemaNewer,
+    StoreNotFound,
+)
+from outlast.settings import Settings
+from outlast.store.sqlite import migrate
+from outlast.store.sqlite.connection import connect, ensure_wal, explained, refuse_foreign_file
+from outlast.store.sqlite.files import SideFolder, sync_folder
+from outlast.store.sqlite.flush import flush
+from outlast.store.sqlite.liveness import Peer, Verdict, judge, sweep_strays
+from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.store import SqliteStore
+from outlast.store.sqlite.transaction import Transaction
+
+MIGRATION_PATIENCE_SECONDS = 1.0
+
+log = logging.getLogger("outlast.store")
+
+
+def open_to_look(path: Path, settings: Settings) -> SqliteReads:
+    """No migration, no recovery, no flush, no registration; never creates anything."""
+    if not path.exists():
+        raise StoreNotFound(f"there is no store at {path}; enqueue something first")
+    _refuse_network(path, settings)
+    folder = SideFolder(path)
+    openers = OpenersLock(folder)
+    if folder.openers.exists():
+        openers.share(settings.open_timeout_seconds)
+    try:
+        with closing(connect(path, settings.synchronous)) as connection:
+            _refuse_unready(connection, path)
+    except BaseException:
+        openers.release()
+        raise
+    return SqliteReads(Readers(path, settings.synchronous), folder, openers)
+
+
+def _refuse_unready(connection: apsw.Connection, path: Path) -> None:
+    if not refuse_foreign_file(connection, path):
+        raise StoreNotFound(f"{path} is empty; enqueue something first")
+    lacking = migrate.pending(connection)
+    if lacking:
+        raise SchemaError(
+            f"{path} lacks migration {lacking[0].number} ({lacking[0].name});"
+            " call migrate() or open it to serve before reading from it"
+        )
+
+
+def open_to_serve(path: Path, settings: Settings, now: Instant) -> SqliteStore:
+    """Make the store ready if nobody uses it, then join its users."""
+    _refuse_network(path, settings)
+    _refuse_foreign(path, settings)
+    folder = SideFolder(path)
+    folder.make()
+    openers = OpenersLock(folder)
+    deadline = time.monotonic() + settings.open_timeout_seconds
+    patience_ends = time.monotonic() + MIGRATION_PATIENCE_SECONDS
+    while True:
+        if openers.try_exclusive():
+            try:
+                prepare(folder, settings, now)
+            finally:
+                openers.release()
+        openers.share(max(0.0, deadline - time.monotonic()))
+        try:
+            lacking = _lacking(path, settings)
+            if not lacking:
+                return SqliteStore(folder, openers, settings)
+        except BaseException:
+            openers.release()
+            raise
+        openers.release()
+        if time.monotonic() > patience_ends:
+            raise MigrationRefused(
+                f"{path} lacks migration {lacking[0].number} and is in use by"
+                f" {openers.users_in_words()}; stop it, then open the store again"
+            )
+        time.sleep(0.02)
+
+
+def migrate_by_hand(path: Path, settings: Settings, now: Instant) -> list[str]:
+    """Apply what is lacking, or refuse, naming those who use the store."""
+    _refuse_network(path, settings)
+    _refuse_foreign(path, settings)
+    folder = SideFolder(path)
+    folder.make()
+    openers = OpenersLock(folder)
+    if not openers.try_exclusive():
+        openers.share(settings.open_timeout_seconds)
+        lacking = _lacking(path, settings)
+        openers.release()
+        if lacking:
+            raise MigrationRefused(
+                f"{path} is in use by {openers.users_in_words()}; stop it, then migrate"
+            )
+        return []
+    try:
+        done = prepare(folder, settings, now, by_hand=True)
+    finally:
+        openers.release()
+    return [f"{step.number:04d}_{step.name}" for step in done]
+
+
+def _lacking(path: Path, settings: Settings) -> list[migrate.Migration]:
+    with closing(connect(path, settings.synchronous)) as connection:
+        refuse_foreign_file(connection, path)
+        return migrate.pending(connection)
+
+
+def prepare(
+    folder: SideFolder, settings: Settings, now: Instant, by_hand: bool = False
+) -> list[migrate.Migration]:
+    """Create or migrate the file and flush its log; only ever under the exclusive lock."""
+    path = folder.database
+    with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
+        try:
+            ours = refuse_foreign_file(connection, path)
+            lacking = migrate.pending(connection)
+            if ours and lacking:
+                _refuse_migration(connection, folder, lacking, settings, by_hand)
+            ensure_wal(connection, path, is_new=not ours)
+            for migration in lacking:
+                migrate.apply(connection, migration, now)
+            sync_folder(path.parent)
+            flush(connection, "truncate")
+            sweep_strays(folder, _registered(connection))
+        except apsw.Error as error:
+            raise explained(error, f"preparing {path}", path) from error
+    return lacking
+
+
+def _registered(connection: apsw.Connection) -> set[str]:
+    rows = Transaction(connection).rows("living_peers", {"incarnation": ""})
+    return {Peer(*row).lock_file for row in rows}
+
+
+def _refuse_migration(
+    connection: apsw.Connection,
+    folder: SideFolder,
+    lacking: list[migrate.Migration],
+    settings: Settings,
+    by_hand: bool,
+) -> None:
+    if settings.migrate == "manual" and not by_hand:
+        raise SchemaError(
+            f"{folder.database} lacks migration {lacking[0].number} ({lacking[0].name}) and the"
+            ' setting migrate is "manual"; call migrate() when it suits you'
+        )
+    if 1 not in migrate.applied(connection):
+        return
+    rows = Transaction(connection).rows("holding_peers")
+    alive = [
+        peer
+        for peer in (Peer(*row) for row in rows)
+        if judge(peer, folder).verdict is not Verdict.DEAD
+    ]
+    if alive:
+        names = ", ".join(f"{peer.name} (pid {peer.pid})" for peer in alive)
+        raise MigrationRefused(
+            f"{folder.database} has running tasks held by {names}; let them finish, then migrate"
+        )
+
+
+def _refuse_foreign(path: Path, settings: Settings) -> None:
+    """Leave other programs' files alone, before as much as a folder is made beside them."""
+    if path.exists() and path.stat().st_size > 0:
+        with closing(connect(path, settings.synchronous)) as connection:
+            if refuse_foreign_file(connection, path):
+                _refuse_future(connection)
+
+
+def _refuse_future(connection: apsw.Connection) -> None:
+    try:
+        migrate.pending(connection)
+    except SchemaNewer:
+        raise
+    except SchemaError:
+        log.debug("an edited migration is reported once the store is ours to judge")
+
+
+def _refuse_network(path: Path, settings: Settings) -> None:
+    place = path
+    while not place.exists():
+        place = place.parent
+    kind = _host.filesystem_type(place)
+    if _host.is_network_filesystem(kind) and not settings.allow_network_filesystem:
+        raise NetworkFilesystem(
+            f"{path} lies on {kind}, where SQLite's locks cannot be trusted; use a local disk,"
+            " or set allow_network_filesystem if you accept the risk"
+        )

@@ -1,0 +1,192 @@
+"""The reading half of the store: everything that can be asked without opening it to serve."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from outlast.clock import Instant
+from outlast.domain.lifecycle import Status
+from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
+from outlast.store.base import KeyRecord, SchemaReport
+from outlast.store.sqlite import migrate
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.heal import dead_peers, leases_ran_out
+from outlast.store.sqlite.liveness import Peer, judge
+from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
+from outlast.store.sqlite.transaction import Row, Transaction
+
+T = TypeVar("T")
+
+AHEAD_LIMIT = 1000
+
+
+class SqliteReads:
+    """Answers questions from consistent snapshots; changes nothing."""
+
+    def __init__(self, readers: Readers, folder: SideFolder, openers: OpenersLock) -> None:
+        self._readers = readers
+        self._folder = folder
+        self._openers = openers
+        self.closed = False
+
+    def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        return self._readers.read(context, query)
+
+    def _tasks(self, name: str, **values: Any) -> list[Task]:
+        rows = self._read("reading tasks", lambda tx: tx.rows(name, values))
+        return [task_from(row) for row in rows]
+
+    def incarnation_id(self) -> str:
+        """This process's own incarnation, or nothing while it holds no tasks."""
+        return ""
+
+    def healing_is_due(self, now: Instant) -> bool:
+        """Whether heal would find anything; reads only."""
+        own = self.incarnation_id()
+        return bool(dead_peers(self._readers, self._folder, own)) or leases_ran_out(
+            self._readers, now
+        )
+
+    def get(self, task_id: str) -> Task | None:
+        """One task."""
+        found = self._tasks("get_task", id=task_id)
+        return found[0] if found else None
+
+    def find(
+        self, status: Status | None, queue: str | None, group: str | None, limit: int
+    ) -> list[Task]:
+        """Tasks from one consistent read, newest first."""
+        word = None if status is None else status.value
+        if group is not None:
+            return self._tasks("find_of_group", group=group, status=word, queue=queue, limit=limit)
+        if status is Status.RUNNING:
+            return self._tasks("find_running", queue=queue, limit=limit)
+        if status in (Status.FAILED, Status.CANCELLED):
+            return self._tasks("find_ended", status=word, queue=queue, limit=limit)
+        return self._tasks("find_tasks", status=word, queue=queue, limit=limit)
+
+    def held_by(self, worker: str) -> list[Task]:
+        """Tasks that workers of this name hold now."""
+        return self._tasks("tasks_held_by", worker=worker)
+
+    def counts(self, queue: str | None) -> dict[str, int]:
+        """How many tasks rest in each status."""
+        if queue is not None:
+            return self._grouped("counts_of_queue", queue=queue)
+        row = self._read("counting tasks", lambda tx: tx.row("counts_all"))
+        total, running, completed, failed, cancelled = row or (0, 0, 0, 0, 0)
+        return {
+            "pending": total - running - completed - failed - cancelled,
+            "running": running,
+            "completed": completed,
+            "failed": failed,
+            "cancelled": cancelled,
+        }
+
+    def _grouped(self, name: str, **values: Any) -> dict[str, int]:
+        rows = self._read("counting tasks", lambda tx: tx.rows(name, values))
+        return {status.value: 0 for status in Status} | dict(rows)
+
+    def group(self, group_id: str) -> Group | None:
+        """A group's roll-up."""
+        known = self._read("reading a group", lambda tx: tx.value("has_group", {"group": group_id}))
+        if known is None:
+            return None
+        counts = self._grouped("counts_of_group", group=group_id)
+        return Group(group_id, roll_up(counts), counts)
+
+    def history(self, task_id: str) -> list[Move] | None:
+        """A task's moves, oldest first; None when there is no such task."""
+
+        def query(tx: Transaction) -> list[Row] | None:
+            known = tx.value("status_of", {"id": task_id}) is not None
+            return tx.rows("history", {"id": task_id}) if known else None
+
+        rows = self._read("reading a history", query)
+        return None if rows is None else [move_from(row) for row in rows]
+
+    def checkpoints(self, task_id: str, type: str | None, newest: int) -> list[Checkpoint]:
+        """The newest checkpoints of a task in ascending order, perhaps of one type."""
+        values = {"task_id": task_id, "type": type, "limit": newest}
+        rows = self._read("reading checkpoints", lambda tx: tx.rows("checkpoints_of_task", values))
+        return [checkpoint_from(row) for row in reversed(rows)]
+
+    def checkpoints_of_type(self, type: str, newest: int) -> list[Checkpoint]:
+        """The newest checkpoints of one type across all tasks, newest first."""
+        values = {"type": type, "limit": newest}
+        rows = self._read("reading checkpoints", lambda tx: tx.rows("checkpoints_of_type", values))
+        return [checkpoint_from(row) for row in rows]
+
+    def checkpoint_counts(self, task_id: str) -> dict[str, int]:
+        """How many checkpoints of each type a task has."""
+        values = {"task_id": task_id}
+        return dict(
+            self._read("counting checkpoints", lambda tx: tx.rows("checkpoint_counts", values))
+        )
+
+    def keys(
+        self, task_id: str | None, group: str | None, status: str | None, limit: int
+    ) -> list[KeyRecord]:
+        """Idempotency keys of a task, of a group, or in a status; newest first."""
+        name, value = next(
+            (name, value)
+            for name, value in (
+                ("keys_of_task", task_id),
+                ("keys_of_group", group),
+                ("keys_by_status", status),
+            )
+            if value is not None
+        )
+        values = {"value": value, "limit": limit}
+        rows = self._read("reading keys", lambda tx: tx.rows(name, values))
+        return [key_from(row) for row in rows]
+
+    def paused(self, queue: str) -> bool:
+        """Whether a queue is paused."""
+        return (queue,) in self._read("reading queues", lambda tx: tx.rows("paused_queues"))
+
+    def ahead_of(self, task: Task) -> int:
+        """How many eligible tasks of the queue would be claimed before this one, up to 1000."""
+        values = {
+            "queue": task.queue,
+            "priority": task.priority,
+            "id": task.id,
+            "limit": AHEAD_LIMIT,
+        }
+        rows = self._read("counting tasks ahead", lambda tx: tx.rows("ahead_of", values))
+        return int(min(sum(count for (count,) in rows), AHEAD_LIMIT))
+
+    def holder_of(self, task: Task) -> str | None:
+        """Who holds a running task, in words a person can act on."""
+        row = self._read("reading a holder", lambda tx: tx.row("holder_of", {"id": task.id}))
+        if row is None:
+            return None
+        peer = Peer(*row[:8])
+        verdict = "this process" if peer.incarnation == self.incarnation_id() else None
+        verdict = verdict or judge(peer, self._folder).verdict.value
+        return f"worker {peer.name} (pid {peer.pid} on {row[8]}, {verdict})"
+
+    def schema(self) -> SchemaReport:
+        """The schema as it stands."""
+
+        def query(tx: Transaction) -> SchemaReport:
+            done = sorted(migrate.applied(tx.connection))
+            definitions: list[Any] = tx.rows("schema_definitions")
+            names = {step.number: step.name for step in migrate.all_migrations()}
+            steps = tuple(f"{number:04d}_{names.get(number, 'unknown')}" for number in done)
+            return SchemaReport(done[-1] if done else 0, steps, dict(definitions))
+
+        return self._read("reading the schema", query)
+
+    def close(self, now: Instant) -> None:
+        """Stop looking."""
+        self.closed = True
+        self._readers.close()
+        self._openers.release()
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what was inherited without closing it."""
+        self.closed = True
+        self._readers.abandon()
+        self._openers.release()

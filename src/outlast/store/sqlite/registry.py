@@ -1,0 +1,109 @@
+"""One store for each file in a process, however many Outlast objects use it; and forks.
+
+POSIX locks belong to a process and an inode, so what guards a file must be one thing per process
+and inode. This module is the single place that holds such process-wide state.
+"""
+
+import os
+import threading
+from pathlib import Path
+from typing import TypeVar
+
+from outlast.clock import Instant
+from outlast.settings import Settings
+from outlast.store.base import StoreReads
+from outlast.store.sqlite import opening
+from outlast.store.sqlite.guard import FileId, file_id
+from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.store import SqliteStore
+
+S = TypeVar("S", bound=SqliteReads)
+
+
+class Registry:
+    """The open stores of this process, by device and inode, with a count of their users."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.RLock()
+        self._serving: dict[FileId, SqliteStore] = {}
+        self._looking: dict[FileId, SqliteReads] = {}
+        self._users: dict[int, int] = {}
+
+    def serve(self, path: Path, settings: Settings, now: Instant) -> SqliteStore:
+        """Join the store that serves this file in this process, or open it."""
+        with self._mutex:
+            found = self._current(self._serving, path)
+            if found is None:
+                self._stop_looking(path, now)
+                found = opening.open_to_serve(path, settings, now)
+                self._serving[_identity(path)] = found
+            self._users[id(found)] = self._users.get(id(found), 0) + 1
+            return found
+
+    def look(self, path: Path, settings: Settings) -> SqliteReads:
+        """Join whatever this process has open on the file, or open it to look."""
+        with self._mutex:
+            found = self._current(self._serving, path) or self._current(self._looking, path)
+            if found is None:
+                found = opening.open_to_look(path, settings)
+                self._looking[_identity(path)] = found
+            self._users[id(found)] = self._users.get(id(found), 0) + 1
+            return found
+
+    def leave(self, store: StoreReads, now: Instant) -> bool:
+        """Stop using a store; the last user closes it. True if it was the last."""
+        with self._mutex:
+            left = self._users.pop(id(store), 1) - 1
+            if left > 0:
+                self._users[id(store)] = left
+                return False
+            for stores in (self._serving, self._looking):
+                for identity in [key for key, value in stores.items() if value is store]:
+                    del stores[identity]
+            store.close(now)
+            return True
+
+    def migrate(self, path: Path, settings: Settings, now: Instant) -> list[str]:
+        """Bring a file up to date by hand, under the exclusive lock."""
+        with self._mutex:
+            if self._current(self._serving, path) is not None:
+                return []
+            self._stop_looking(path, now)
+            return opening.migrate_by_hand(path, settings, now)
+
+    def _stop_looking(self, path: Path, now: Instant) -> None:
+        """Who looks holds the openers' lock too, and would refuse us our own migration."""
+        identity = file_id(path)
+        found = self._looking.pop(identity, None) if identity else None
+        if found is not None:
+            self._users.pop(id(found), None)
+            found.close(now)
+
+    def _current(self, stores: dict[FileId, S], path: Path) -> S | None:
+        """The open store of the file that lies at the path now, unless it had to give up."""
+        identity = file_id(path)
+        if identity is None or identity not in stores:
+            return None
+        if stores[identity].closed:
+            del stores[identity]
+            return None
+        return stores[identity]
+
+    def abandon(self) -> None:
+        """In a forked child: everything inherited belongs to the parent."""
+        self._mutex = threading.RLock()
+        for store in (*self._serving.values(), *self._looking.values()):
+            store.abandon()
+        self._serving.clear()
+        self._looking.clear()
+        self._users.clear()
+
+
+def _identity(path: Path) -> FileId:
+    found = file_id(path)
+    assert found is not None, "a store that was just opened has a file"
+    return found
+
+
+registry = Registry()
+os.register_at_fork(after_in_child=registry.abandon)

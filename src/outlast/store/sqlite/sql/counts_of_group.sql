@@ -1,0 +1,1 @@
+SELECT status, count(*) FROM tasks WHERE group_id = :group GROUP BY status

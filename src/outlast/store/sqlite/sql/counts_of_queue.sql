@@ -1,0 +1,1 @@
+SELECT status, count(*) FROM tasks WHERE queue = :queue GROUP BY status

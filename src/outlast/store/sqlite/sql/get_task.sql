@@ -1,0 +1,1 @@
+SELECT * FROM task_records WHERE id = :id

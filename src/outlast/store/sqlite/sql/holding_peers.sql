@@ -1,0 +1,4 @@
+SELECT w.incarnation, min(w.name), w.boot_id, w.pid, w.pid_started, w.pid_namespace, w.lock_file,
+       w.lock_inode
+FROM workers w CROSS JOIN tasks t ON t.holder = w.seq AND t.status = 'running'
+GROUP BY w.incarnation

@@ -1,0 +1,3 @@
+SELECT idempotency_key, task_id, group_id, request_hash, response_data, status, created_at,
+       completed_at, expires_at
+FROM task_keys WHERE status = :value ORDER BY created_at DESC LIMIT :limit

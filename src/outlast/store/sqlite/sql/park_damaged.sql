@@ -1,0 +1,1 @@
+UPDATE tasks SET parked = 'partial' WHERE status = 'pending' AND seq = :seq

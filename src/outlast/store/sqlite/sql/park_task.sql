@@ -1,0 +1,1 @@
+UPDATE tasks SET parked = :reason, not_before = NULL WHERE id = :id AND status = 'pending'

@@ -1,0 +1,1 @@
+INSERT INTO migrations (number, name, checksum, applied_at) VALUES (:number, :name, :checksum, :now)

@@ -1,0 +1,1 @@
+SELECT * FROM task_situations WHERE id = :id

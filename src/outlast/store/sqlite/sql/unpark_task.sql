@@ -1,0 +1,2 @@
+UPDATE tasks SET parked = NULL, not_before = NULL
+WHERE id = :id AND status = 'pending' AND parked IS NOT NULL

@@ -1,0 +1,24 @@
+"""SQL lives in files, one operation each; this is how the store reads them."""
+
+from functools import cache
+from importlib.resources import files
+
+_FOLDER = files(__package__) / "sql"
+
+
+@cache
+def sql(name: str) -> str:
+    """The text of one operation."""
+    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+
+
+@cache
+def union_of(name: str, branches: int) -> str:
+    """One ordered list out of several index ranges: the file's branch, once for each member.
+
+    A branch speaks of its member as :member and is numbered here; SQLite merges the ordered
+    branches lazily, so the cost is the rows taken and not the rows that match.
+    """
+    branch, order = sql(name).split("-- merged by\n")
+    parts = (branch.replace(":member", f":member{n}") for n in range(branches))
+    return "UNION ALL\n".join(parts) + order
