@@ -1,0 +1,40 @@
+"""The backends that must all behave alike. These tests speak to the Store protocol alone."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast import Settings
+from outlast.store.base import Backend, Store
+from outlast.store.sqlite.registry import registry
+from outlast.testing import ManualClock
+
+BACKENDS: dict[str, Backend] = {"sqlite": registry}
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return BACKENDS[request.param]
+
+
+@pytest.fixture
+def open_store(
+    backend: Backend, tmp_path: Path, clock: ManualClock
+) -> Iterator[Callable[[], Store]]:
+    """Opens the test's store to serve; what was opened is left again at the end."""
+    opened: list[Store] = []
+
+    def open_it() -> Store:
+        store = backend.serve(tmp_path / "work.db", Settings(), clock.now())
+        opened.append(store)
+        return store
+
+    yield open_it
+    for store in opened:
+        backend.leave(store, clock.now())
+
+
+@pytest.fixture
+def store(open_store: Callable[[], Store]) -> Store:
+    return open_store()
