@@ -61,10 +61,13 @@ class IdempotencyConflict(OutlastError):
     """The idempotency key stands for another request."""
 
     def __init__(self, key: str, task_id: str | None) -> None:
-        super().__init__(
-            f"idempotency key {key!r} was already used for another request"
-            f" (task {task_id}); send the same kind and payload, or use a new key"
+        what = (
+            f"was already used for another request (task {task_id}); send the same kind and"
+            " payload, or use a new key"
+            if task_id
+            else "was used for a task that was removed; wait until it expires, or use a new key"
         )
+        super().__init__(f"idempotency key {key!r} {what}")
         self.key = key
         self.task_id = task_id
 

@@ -108,6 +108,9 @@ class Transition(NamedTuple):
     delay_ms: int = 0
 
 
+WORKER = "worker"
+OPERATOR = "user"
+RECOVERY = "system/recovery"
 MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
 
 
@@ -148,10 +151,9 @@ def _cancel(situation: Situation, cause: Cause) -> Transition:
 
 
 def _fail(situation: Situation, cause: Cause) -> Transition:
-    if situation.status is Status.PENDING:
-        return _unchanged(situation, Status.FAILED, "failed_by_operator", cause.error)
-    if not cause.retryable:
-        return _unchanged(situation, Status.FAILED, "permanent_error", cause.error)
+    if situation.status is Status.PENDING or not cause.retryable:
+        reason = "failed_by_operator" if cause.actor == OPERATOR else "permanent_error"
+        return _unchanged(situation, Status.FAILED, reason, cause.error)
     if situation.retry_count >= situation.max_retries:
         return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, cause.error)
     delay_ms = cause.delay_ms

@@ -6,7 +6,7 @@ from typing import Any
 
 from outlast.domain import codec
 from outlast.domain.duration import Duration, duration_ms
-from outlast.domain.lifecycle import Cause, Outcome, Parked, Status
+from outlast.domain.lifecycle import OPERATOR, WORKER, Cause, Outcome, Parked, Status
 from outlast.domain.names import checked_name
 from outlast.domain.task import Task
 from outlast.engine.enqueue import checked_statements, existing
@@ -14,7 +14,6 @@ from outlast.engine.session import Session
 from outlast.errors import InvalidInput, LeaseLost, PermanentError
 from outlast.store.base import Claimed, Settlement, Statement
 
-WORKER = "worker"
 MAX_ERROR_CHARACTERS = 10_000
 
 
@@ -79,13 +78,13 @@ def cancel(session: Session, task_id: str) -> bool:
     """Stop a task for good; False when it was cancelled already."""
     if existing(session, task_id).status is Status.CANCELLED:
         return False
-    session.store.settle_by_id(task_id, Cause(Outcome.CANCEL, "user"), session.now())
+    session.store.settle_by_id(task_id, Cause(Outcome.CANCEL, OPERATOR), session.now())
     return True
 
 
 def fail_by_operator(session: Session, task_id: str, error: str) -> Task:
     """Fail a task for good by an operator's word; a holder finds its lease lost."""
-    cause = Cause(Outcome.FAIL, "user", error=error_text(error), retryable=False)
+    cause = Cause(Outcome.FAIL, OPERATOR, error=error_text(error), retryable=False)
     return session.store.settle_by_id(task_id, cause, session.now())
 
 

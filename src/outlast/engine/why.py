@@ -32,6 +32,8 @@ def _why_pending(store: StoreReads, task: Task, now: Instant) -> str:
             return f"pending: its delay ended at {at}, the next claim may take it"
         cause = f" after a failure ({task.error})" if task.retry_count else ""
         return f"delayed until {at}{cause}"
+    if task.parked is Parked.PARTIAL:
+        return "parked because its payload was damaged on disk; restore it, or cancel the task"
     if task.parked is not None:
         return f"parked because of {task.parked}; unpark it to let it run"
     if store.paused(task.queue):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.lifecycle import Cause, Outcome, Situation, Status, decide
+from outlast.domain.lifecycle import WORKER, Cause, Outcome, Situation, Status, decide
 from outlast.domain.task import Task
 from outlast.store.base import Claimed, ClaimRequest, Grant, LeaseLength
 from outlast.store.sqlite.rows import task_from
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
         return Situation(Status.PENDING, *self[5:10])
 
 
-CLAIMED = Cause(Outcome.CLAIM, "worker")
+CLAIMED = Cause(Outcome.CLAIM, WORKER)
 
 
 def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed]:
@@ -87,8 +87,8 @@ def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Tas
 def _eligible(tx: Transaction, request: ClaimRequest, now: Instant) -> Iterable[list[Candidate]]:
     """Batches of candidates, queue by queue, until each queue has nothing more to offer.
 
-    A candidate that is settled or parked on the way leaves the index, so the same range is read
-    again until it yields only what was already offered.
+    A candidate that is settled or parked on the way leaves the index, so a range that was full
+    is read again for what stood behind it.
     """
     paused = {name for (name,) in tx.rows("paused_queues")}
     for queue in request.queues:
@@ -97,13 +97,15 @@ def _eligible(tx: Transaction, request: ClaimRequest, now: Instant) -> Iterable[
         offered: set[int] = set()
         while True:
             promoted = tx.run("promote_due", {"now": now.utc_ms, "limit": PROMOTE_BATCH})
-            seqs = [seq for seq in _pick(tx, request, queue) if seq not in offered]
-            if not seqs and promoted < PROMOTE_BATCH:
-                break
-            offered.update(seqs)
+            found = _pick(tx, request, queue)
+            seqs = [seq for seq in found if seq not in offered]
             if seqs:
+                offered.update(seqs)
                 rows = tx.rows("candidates", {"seqs": int_array(seqs)})
                 yield [Candidate(*row) for row in rows]
+            is_full = len(found) == request.limit and seqs
+            if not is_full and promoted < PROMOTE_BATCH:
+                break
 
 
 def _pick(tx: Transaction, request: ClaimRequest, queue: str) -> list[int]:

@@ -17,6 +17,7 @@ from outlast.errors import (
 
 APPLICATION_ID = 0x4F75744C
 MINIMUM_SQLITE = (3, 51, 3)
+BUSY_TIMEOUT_MS = 5000
 
 log = logging.getLogger("outlast.store")
 
@@ -58,7 +59,7 @@ def _configure(connection: apsw.Connection, synchronous: str) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
     connection.wal_autocheckpoint(0)
-    connection.set_busy_timeout(0)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     for name, value, expected in (
         ("foreign_keys", "ON", 1),
         ("trusted_schema", "OFF", 0),

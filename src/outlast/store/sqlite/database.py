@@ -1,12 +1,12 @@
 """All connections of one opening of one file: the writer, the readers, and what guards them."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from outlast.settings import Settings
 from outlast.store.sqlite.also import CallersStatements
 from outlast.store.sqlite.connection import connect
+from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.readers import Readers
@@ -19,10 +19,11 @@ T = TypeVar("T")
 class Database:
     """Rebuilt as a whole when the process has lost its locks."""
 
-    def __init__(self, path: Path, gate: WriteGate, settings: Settings) -> None:
+    def __init__(self, folder: SideFolder, gate: WriteGate, settings: Settings) -> None:
+        path = folder.database
         connection = connect(path, settings.synchronous)
         connection.execute("SELECT 1 FROM tasks LIMIT 1").fetchall()
-        guard = FileGuard(path)
+        guard = FileGuard(path, folder.openers)
         guard.arm()
         limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)
         self.writer = Writer(connection, path, guard, gate, limits_seconds)

@@ -1,6 +1,7 @@
 """The files beside the database: the side folder, safe creation, modes, and their durability."""
 
 import os
+import stat
 from pathlib import Path
 
 from outlast.errors import StoreUnwritable
@@ -24,7 +25,7 @@ class SideFolder:
             _make_folders(self.database.parent)
             for folder in (self.path, self.workers):
                 if _make_folder(folder):
-                    self._own(folder)
+                    self._match_database(folder, is_folder=True)
             for file in (self.openers, self.gate):
                 os.close(self.open_file(file))
         except OSError as error:
@@ -35,16 +36,23 @@ class SideFolder:
 
     def open_file(self, path: Path) -> int:
         """Open a side file for locking, making it if need be; never through a symbolic link."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFE, 0o600)
-        self._own(path, descriptor)
-        return descriptor
+        try:
+            return open_existing(path)
+        except FileNotFoundError:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFE, 0o600)
+            self._match_database(path, is_folder=False)
+            return descriptor
 
-    def _own(self, path: Path, descriptor: int | None = None) -> None:
-        """Give a side file the database's owner, so that a root command locks nobody out."""
-        if os.geteuid() != 0 or not self.database.exists():
+    def _match_database(self, path: Path, is_folder: bool) -> None:
+        """Owner and mode of the database file: whoever may use the one may use the other."""
+        try:
+            like = self.database.stat()
+        except FileNotFoundError:
             return
-        like = self.database.stat()
-        os.chown(path if descriptor is None else descriptor, like.st_uid, like.st_gid)
+        mode = stat.S_IMODE(like.st_mode) & 0o666
+        os.chmod(path, mode | (mode & 0o444) >> 2 if is_folder else mode)
+        if os.geteuid() == 0:
+            os.chown(path, like.st_uid, like.st_gid, follow_symlinks=False)
 
 
 def open_existing(path: Path) -> int:

@@ -33,8 +33,8 @@ class FileGuard:
     a descriptor of our own would be one more that must never be closed.
     """
 
-    def __init__(self, database: Path) -> None:
-        self._paths = (str(database), f"{database}-wal")
+    def __init__(self, database: Path, openers: Path) -> None:
+        self._paths = (str(database), f"{database}-wal", str(openers))
         self._shm_path = f"{database}-shm"
         self._ids: tuple[FileId | None, ...] = ()
         self._shm_id: FileId | None = None
@@ -52,7 +52,7 @@ class FileGuard:
             _host.lock_byte(self._descriptor(main), self._canary)
 
     def check_files(self) -> None:
-        """Refuse to go on when database or WAL were replaced or removed under us."""
+        """Refuse to go on when database, WAL or openers' lock were replaced or removed."""
         for path, remembered in zip(self._paths, self._ids, strict=True):
             if remembered != file_id(path):
                 raise StoreReplaced(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Outcome, Status
+from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Status
 from outlast.store.base import Healed, RecoveryPolicy
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
@@ -13,8 +13,6 @@ from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.writer import Writer
-
-ACTOR = "system/recovery"
 
 log = logging.getLogger("outlast.heal")
 
@@ -108,7 +106,7 @@ def _expired(tx: Transaction, now: Instant, limit: int) -> list[Standing]:
 def _expiry(standing: Standing, policy: RecoveryPolicy) -> Cause:
     return Cause(
         Outcome.EXPIRE,
-        ACTOR,
+        RECOVERY,
         error=f"the lease of worker {standing.worker} ran out",
         action=policy.action,
     )
@@ -118,10 +116,10 @@ def _loss(standing: Standing, found: Judged, policy: RecoveryPolicy) -> Cause:
     """A prefetched task that its worker never began is given back uncharged."""
     begun = found.begun
     if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
-        return Cause(Outcome.NEVER_STARTED, ACTOR)
+        return Cause(Outcome.NEVER_STARTED, RECOVERY)
     return Cause(
         Outcome.CRASH,
-        ACTOR,
+        RECOVERY,
         error=f"worker {standing.worker} (pid {found.peer.pid}) died while running this task",
         action=policy.action,
     )

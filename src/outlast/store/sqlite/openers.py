@@ -68,6 +68,9 @@ class OpenersLock:
         except BlockingIOError:
             os.close(descriptor)
             return False
+        if not os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
+            os.close(descriptor)
+            return False
         self.release()
         self._descriptor = descriptor
         return True

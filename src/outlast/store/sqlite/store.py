@@ -1,11 +1,12 @@
 """The store opened to serve: each verb is one operation handed to the writer."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Outcome, Parked
+from outlast.domain.lifecycle import WORKER, Cause, Outcome, Parked
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
     InvalidTransition,
@@ -53,12 +54,13 @@ class SqliteStore(SqliteReads):
     def __init__(self, folder: SideFolder, openers: OpenersLock, settings: Settings) -> None:
         self._settings = settings
         self._gate = WriteGate(folder, settings.stall_seconds, settings.write_timeout_seconds)
-        self._database = Database(folder.database, self._gate, settings)
+        self._database = Database(folder, self._gate, settings)
         super().__init__(self._database.readers, folder, openers)
         self._incarnation: Incarnation | None = None
         self._holders: dict[str, int] = {}
         self._came_up_empty = False
-        self._flush_at_pages = settings.flush_pages
+        self._flushed_pages = 0
+        self._mutex = threading.Lock()
         epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
         self._token_floor = int(epoch or 0) << EPOCH_SHIFT
 
@@ -83,10 +85,14 @@ class SqliteStore(SqliteReads):
         """Move the best eligible tasks to running and hand them out."""
         if self._came_up_empty and not self._anything_eligible(request, now):
             return []
+        incarnation = self._own_incarnation()
         registered: dict[str, int] = {}
 
         def operation(tx: Transaction) -> list[Claimed]:
-            holder = self._holders.get(request.worker) or self._register(tx, request.worker, now)
+            times = {"now": now.utc_ms, "mono": now.mono_ms}
+            holder = self._holders.get(request.worker) or tx.value(
+                "register_worker", incarnation.registration(request.worker) | times
+            )
             registered[request.worker] = holder
             terms = claim.Claim(request, holder, self._token_floor, now, lease_ms)
             return claim.claim_tasks(tx, terms)
@@ -100,11 +106,12 @@ class SqliteStore(SqliteReads):
         """An idle poller asks by reading, so that it never stands in a writer's way."""
         return self._read("looking for work", lambda tx: claim.anything_eligible(tx, request, now))
 
-    def _register(self, tx: Transaction, worker: str, now: Instant) -> int:
-        if self._incarnation is None:
-            self._incarnation = Incarnation(self._folder)
-        times = {"now": now.utc_ms, "mono": now.mono_ms}
-        return int(tx.value("register_worker", self._incarnation.registration(worker) | times))
+    def _own_incarnation(self) -> Incarnation:
+        """Made when this process first holds something; its lock file is there before its row."""
+        with self._mutex:
+            if self._incarnation is None:
+                self._incarnation = Incarnation(self._folder)
+            return self._incarnation
 
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
         """Remove the best eligible tasks and return them: at most once, lost if you crash."""
@@ -225,9 +232,7 @@ class SqliteStore(SqliteReads):
     def flush_wal(self, mode: str) -> FlushResult:
         """Move the log's content into the main file."""
         writer = self._database.writer
-        result = writer.exclusively("flushing the WAL", lambda connection: flush(connection, mode))
-        writer.wal_pages = 0
-        return result
+        return writer.exclusively("flushing the WAL", lambda connection: flush(connection, mode))
 
     def _write(
         self, context: str, operation: Callable[[Transaction], T], task_ids: Iterable[str] = ()
@@ -245,24 +250,22 @@ class SqliteStore(SqliteReads):
 
     def _flush_if_due(self) -> None:
         """A failed routine flush is logged and tried again; the commit before it stands."""
-        if self._database.writer.wal_pages < self._flush_at_pages:
-            return
         pages = self._database.writer.wal_pages
+        restarted = pages < self._flushed_pages
+        grown_pages = pages if restarted else pages - self._flushed_pages
+        if grown_pages < self._settings.flush_pages:
+            return
         limit_pages = self._settings.wal_limit_bytes // 4096
         try:
-            done = self.flush_wal("truncate" if pages >= limit_pages else "passive")
+            self.flush_wal("truncate" if pages >= limit_pages else "passive")
         except OutlastError as error:
             log.warning("flushing the WAL failed and will be tried again: %s", error)
-            return
-        finally:
-            self._flush_at_pages = self._settings.flush_pages
-        if done.busy or done.frames_moved < done.frames_in_log:
-            self._flush_at_pages = pages + self._settings.flush_pages
+        self._flushed_pages = pages
 
     def _reconnect(self) -> None:
         """After the process lost its locks, only new connections know what they hold."""
         self._database.close()
-        self._database = Database(self._folder.database, self._gate, self._settings)
+        self._database = Database(self._folder, self._gate, self._settings)
         self._readers = self._database.readers
 
     def close(self, now: Instant) -> None:
@@ -282,7 +285,7 @@ class SqliteStore(SqliteReads):
         def operation(tx: Transaction) -> None:
             values = {"incarnation": incarnation.id, "limit": -1}
             held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
-            release = Cause(Outcome.RELEASE, "worker")
+            release = Cause(Outcome.RELEASE, WORKER)
             settle.move(tx, [(standing, release, None) for standing in held], now)
             ending = {"incarnation": incarnation.id, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)

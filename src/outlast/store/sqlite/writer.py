@@ -39,6 +39,8 @@ class Writer:
         self._limits_seconds = limits_seconds
         self._mutex = threading.RLock()
         self.wal_pages = 0
+        # Waiting is ours to do: the engine's own handler could not name whom we wait for.
+        connection.set_busy_timeout(0)
         connection.set_wal_hook(self._count_pages)
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
