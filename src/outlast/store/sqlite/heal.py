@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from outlast import _host
 from outlast.clock import Instant
@@ -12,11 +13,20 @@ from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.writer import Writer
+
+T = TypeVar("T")
 
 log = logging.getLogger("outlast.heal")
 
 Tally = tuple[int, int]
+
+
+class Write(Protocol):
+    """Runs an operation in a durable transaction of its own."""
+
+    def __call__(self, context: str, operation: Callable[[Transaction], T]) -> T:
+        """The operation's result, once it is durable."""
+        ...
 
 
 def dead_peers(readers: Readers, folder: SideFolder, own: str) -> list[Judged]:
@@ -34,8 +44,8 @@ def leases_ran_out(readers: Readers, now: Instant) -> bool:
 class Healer:
     """Takes back what incarnations that are gone still hold."""
 
-    def __init__(self, writer: Writer, readers: Readers, folder: SideFolder) -> None:
-        self._writer = writer
+    def __init__(self, write: Write, readers: Readers, folder: SideFolder) -> None:
+        self._write = write
         self._readers = readers
         self._folder = folder
 
@@ -70,7 +80,7 @@ class Healer:
             ],
         )
         ending = {"incarnation": peer.incarnation, "state": "dead", "now": now.utc_ms}
-        self._writer.run("heal", lambda tx: tx.run("end_worker", ending))
+        self._write("heal", lambda tx: tx.run("end_worker", ending))
         bury(peer, self._folder)
         log.warning(
             "worker %s (pid %d) is dead: %d tasks put back, %d failed", peer.name, peer.pid, *tally
@@ -83,7 +93,7 @@ class Healer:
         """Find and move within one transaction each, until a batch comes up short."""
         put_back = failed = 0
         while True:
-            moved = self._writer.run("heal", lambda tx: move(tx, find(tx), now))
+            moved = self._write("heal", lambda tx: move(tx, find(tx), now))
             back = sum(transition.to is Status.PENDING for transition in moved)
             put_back, failed = put_back + back, failed + len(moved) - back
             if len(moved) < size:

@@ -44,6 +44,7 @@ from outlast.store.sqlite.transaction import Transaction
 T = TypeVar("T")
 
 EPOCH_SHIFT = 40
+GIVE_BACK = Cause(Outcome.RELEASE, WORKER)
 
 log = logging.getLogger("outlast.store")
 
@@ -59,6 +60,7 @@ class SqliteStore(SqliteReads):
         self._incarnation: Incarnation | None = None
         self._holders: dict[str, int] = {}
         self._came_up_empty = False
+        self._doubtful: list[Settlement] = []
         self._flushed_pages = 0
         self._mutex = threading.Lock()
         epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
@@ -83,21 +85,32 @@ class SqliteStore(SqliteReads):
 
     def claim(self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength) -> list[Claimed]:
         """Move the best eligible tasks to running and hand them out."""
-        if self._came_up_empty and not self._anything_eligible(request, now):
+        if self._came_up_empty and not self._doubtful and not self._anything_eligible(request, now):
             return []
         incarnation = self._own_incarnation()
         registered: dict[str, int] = {}
+        task_ids: list[str] = []
+        doubtful, self._doubtful = self._doubtful, []
 
         def operation(tx: Transaction) -> list[Claimed]:
+            settle.settle_grants(tx, doubtful, now)
             times = {"now": now.utc_ms, "mono": now.mono_ms}
             holder = self._holders.get(request.worker) or tx.value(
                 "register_worker", incarnation.registration(request.worker) | times
             )
             registered[request.worker] = holder
             terms = claim.Claim(request, holder, self._token_floor, now, lease_ms)
-            return claim.claim_tasks(tx, terms)
+            claimed = claim.claim_tasks(tx, terms)
+            task_ids.extend(one.task_id for one in claimed)
+            doubtful.extend(Settlement(one.grant, one.task_id, GIVE_BACK) for one in claimed)
+            return claimed
 
-        claimed = self._write("claim", operation)
+        try:
+            claimed = self._write("claim", operation, task_ids)
+        except BaseException:
+            # If it did commit, nobody holds these leases: the next claim gives them back first.
+            self._doubtful += doubtful
+            raise
         self._holders.update(registered)
         self._came_up_empty = not claimed
         return claimed
@@ -215,7 +228,7 @@ class SqliteStore(SqliteReads):
 
     def heal(self, now: Instant, policy: RecoveryPolicy) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out."""
-        healer = Healer(self._database.writer, self._database.readers, self._folder)
+        healer = Healer(self._write, self._database.readers, self._folder)
         healed = healer.heal(self.incarnation_id(), now, policy)
         self._came_up_empty = False
         return healed
@@ -285,8 +298,7 @@ class SqliteStore(SqliteReads):
         def operation(tx: Transaction) -> None:
             values = {"incarnation": incarnation.id, "limit": -1}
             held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
-            release = Cause(Outcome.RELEASE, WORKER)
-            settle.move(tx, [(standing, release, None) for standing in held], now)
+            settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
             ending = {"incarnation": incarnation.id, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
 

@@ -10,8 +10,8 @@ BEGIN
     SELECT RAISE(ABORT, 'a task cannot move that way: see the legal moves in the documentation');
 END;
 
--- Outlast's own statements always move state_changed_at or heartbeat_at, so this fires for
--- strangers only; the view derives updated_at from the newest of the three.
+-- Moves and renewals set state_changed_at or heartbeat_at and are spared; this fires for what sets
+-- neither: parking, hand-written SQL. The view derives updated_at from the newest of the three.
 CREATE TRIGGER update_work_items_timestamp AFTER UPDATE ON tasks
 WHEN new.state_changed_at IS old.state_changed_at AND new.heartbeat_at IS old.heartbeat_at
 BEGIN

@@ -1,0 +1,97 @@
+"""What the pages name exists, and what exists is named: verbs, keywords, settings, modules."""
+
+import ast
+import builtins
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+import outlast
+from outlast import Lease, Outlast, Settings
+from tests.docs.pages import DOCS, SOURCE, name_of, pages, prose, section, spans, table
+
+ARCHITECTURE = DOCS / "ARCHITECTURE.md"
+OBJECTS = {"app": Outlast, "lease": Lease}
+
+
+def public(of: type) -> set[str]:
+    return {name for name in vars(of) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_verb_of_an_app_or_a_lease_on_a_page_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name, verb in re.findall(r"\b(app|lease)\.([a-z]\w*)", text):
+        assert verb == "py" or verb in public(OBJECTS[name]), f"{name_of(page)}: {name}.{verb}"
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_keyword_on_a_page_is_one_of_its_verb(page: Path) -> None:
+    """`claim(lease=…)` is a promise, too."""
+    text = page.read_text(encoding="utf-8")
+    for verb, keyword in re.findall(r"\b(\w+)\([^()\n]*?\b([a-z_]+)=", text):
+        accepted = _keywords(verb)
+        assert accepted is None or keyword in accepted, f"{name_of(page)}: {verb}({keyword}=…)"
+
+
+def _keywords(verb: str) -> set[str] | None:
+    """The keywords of a verb, of whichever object has it; None for words that are not ours."""
+    if verb in ("Outlast", "Settings"):
+        return set(inspect.signature(getattr(outlast, verb)).parameters)
+    found = [getattr(of, verb) for of in (Outlast, Lease) if verb in public(of)]
+    if not any(callable(one) for one in found):
+        return None
+    return {name for one in found if callable(one) for name in inspect.signature(one).parameters}
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_class_in_backticks_is_defined(page: Path) -> None:
+    defined = set(_classes()) | set(vars(builtins))
+    for word in spans(prose(page)):
+        match = re.fullmatch(r"([A-Z][a-z]+(?:[A-Z][a-z]*)*)(?:\.\w+)?(?:\(.*\))?", word)
+        if match and len(match[1]) > 1:
+            assert match[1] in defined, f"{name_of(page)}: {word}"
+
+
+def _classes() -> Iterator[str]:
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                yield node.name
+
+
+def test_every_public_name_is_on_a_page() -> None:
+    named = {word for page in pages() for word in spans(prose(page))}
+    assert not set(outlast.__all__) - named
+
+
+def test_every_verb_is_listed_for_the_outside() -> None:
+    listed = set(spans(section(ARCHITECTURE, "What the outside sees")))
+    assert not public(Outlast) - listed
+
+
+def test_the_settings_on_the_page_are_the_settings_with_their_defaults() -> None:
+    rows = table(section(ARCHITECTURE, "Settings"))[1:]
+    written = {name.strip("`"): default.strip("`") for name, default, _ in rows}
+    assert written == {
+        field.name: _shown(getattr(Settings(), field.name))
+        for field in dataclasses.fields(Settings)
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, MappingProxyType):
+        return repr(dict(value))
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def test_the_map_shows_every_module_and_no_other() -> None:
+    shown = {row[0].strip("`") for row in table(section(ARCHITECTURE, "The map"))[1:]}
+    modules = {file.relative_to(SOURCE.parent).as_posix() for file in SOURCE.rglob("*.py")}
+    packages = {name for name in modules if name.endswith("/__init__.py")}
+    assert shown == modules - packages | {"outlast/__init__.py"}
