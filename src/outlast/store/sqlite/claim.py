@@ -112,17 +112,12 @@ def _pick(tx: Transaction, request: ClaimRequest, queue: str) -> list[int]:
     values: Values = {"queue": queue, "group": request.group, "limit": request.limit}
     name = "ready_by_group" if request.group is not None else "ready_any"
     if request.kinds is None:
-        return [row[0] for row in tx.rows(name, _used(name, values))]
+        return [row[0] for row in tx.rows(name, values)]
     name = "ready_by_group_kind" if request.group is not None else "ready_by_kind"
     members = {f"member{n}": kind for n, kind in enumerate(request.kinds)}
     text = union_of(name, len(request.kinds))
-    rows: Iterable[Row] = tx.connection.execute(text, _used(name, values) | members)
+    rows: Iterable[Row] = tx.connection.execute(text, values | members)
     return [row[0] for row in rows]
-
-
-def _used(name: str, values: Values) -> Values:
-    """The values a statement binds; the engine refuses to be given others."""
-    return values if "group" in name else {k: v for k, v in values.items() if k != "group"}
 
 
 def _is_runnable(tx: Transaction, candidate: Candidate, now: Instant) -> bool:

@@ -91,13 +91,11 @@ def move(tx: Transaction, endings: Sequence[Ending], now: Instant) -> list[Trans
         _values(found, cause, result, transition, now)
         for (found, cause, result), transition in zip(endings, decided, strict=True)
     ]
-    for values in moves:
-        if tx.run("settle_task", {name: values[name] for name in _SETTLE_VALUES}) != 1:
-            raise LeaseLost(values["id"])
+    settled = tx.rows_of_many("settle_task", moves)
+    if len(settled) != len(moves):
+        raise LeaseLost([found.id for found, _, _ in endings])
     probe("settle.updated")
-    tx.run_many(
-        "log_transition", [{name: values[name] for name in _LOG_VALUES} for values in moves]
-    )
+    tx.run_many("log_transition", moves)
     _store_large_results(tx, endings)
     _settle_keys(tx, endings, decided, now)
     return decided
@@ -109,7 +107,6 @@ def _values(
     at = max(now.utc_ms, found.state_changed_at)
     completed = transition.to is Status.COMPLETED
     return {
-        "id": found.id,
         "seq": found.seq,
         "token": found.token,
         "holder": found.holder,
@@ -132,13 +129,6 @@ def _values(
         "completed_at": at if transition.to in FINAL else None,
         "at": at,
     }
-
-
-_SETTLE_VALUES = (
-    "seq token holder from to attempt retry_count recovery_count parked not_before error result"
-    " result_bytes result_sum completed_at at"
-).split()
-_LOG_VALUES = "seq from to actor reason attempt token worker error at".split()
 
 
 def _store_large_results(tx: Transaction, endings: Sequence[Ending]) -> None:

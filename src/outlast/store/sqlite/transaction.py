@@ -41,6 +41,10 @@ class Transaction:
         self.connection.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
+    def rows_of_many(self, name: str, values: Sequence[Values]) -> list[Row]:
+        """All rows that a statement returns, run once for each set of values."""
+        return self.connection.executemany(sql(name), values).fetchall()
+
     def run_many(self, name: str, values: Sequence[Values]) -> None:
         """Run a statement once for each set of values."""
         self.connection.executemany(sql(name), values)

@@ -20,3 +20,4 @@ UPDATE tasks SET
     completed_at = :completed_at,
     state_changed_at = :at
 WHERE seq = :seq AND status = :from AND token = :token AND holder IS :holder
+RETURNING seq
