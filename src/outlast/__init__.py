@@ -9,6 +9,7 @@ from outlast.engine.lease import Lease
 from outlast.errors import (
     DatabaseError,
     EngineTooOld,
+    GroupNotFound,
     IdempotencyConflict,
     InvalidInput,
     InvalidTransition,
@@ -48,6 +49,7 @@ __all__ = [
     "EngineTooOld",
     "FlushResult",
     "Group",
+    "GroupNotFound",
     "IdempotencyConflict",
     "Instant",
     "InvalidInput",

@@ -79,10 +79,16 @@ def process_stat(pid: int) -> tuple[str, int] | None:
 
 def process_is(pid: int, started: int) -> bool | None:
     """Whether that very process lives; None when this system cannot tell."""
-    if not Path("/proc/self/stat").exists():
+    try:
+        found = process_stat(pid) if Path(f"/proc/{pid}/stat").read_bytes() else None
+    except FileNotFoundError:
+        # Where other users' processes are hidden, not being seen proves nothing.
+        return False if Path("/proc/1/stat").exists() else None
+    except ProcessLookupError:
+        return False
+    except OSError:
         return None
-    found = process_stat(pid)
-    return found is not None and found[1] == started and found[0] not in "ZX"
+    return None if found is None else found[1] == started and found[0] not in "ZX"
 
 
 def process_state_word(pid: int) -> str:

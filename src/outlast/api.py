@@ -4,15 +4,13 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import unquote, urlsplit
 
 from outlast.clock import Clock, SystemClock
 from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import Parked, Status
-from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.words import status_named
 from outlast.engine import claim, enqueue, settle
@@ -20,8 +18,9 @@ from outlast.engine.checkpoint import checked_type
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery, RecoveryStats, heal, recover
 from outlast.engine.lease import Lease
+from outlast.engine.target import database_path
 from outlast.engine.why import why
-from outlast.errors import InvalidInput, TaskNotFound
+from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
 from outlast.settings import Settings
 from outlast.store.base import FlushResult, KeyRecord, SchemaReport, Statement
 from outlast.store.sqlite.registry import registry
@@ -45,7 +44,9 @@ class Outlast:
         recovery: Recovery | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        self.path = _database_path(target)
+        self.path = database_path(target)
+        if settings is not None and not isinstance(settings, Settings):
+            raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
         self._handle = StoreHandle(
             registry,
             self.path,
@@ -63,7 +64,7 @@ class Outlast:
 
     def open(self) -> Self:
         """Open to serve: migrate, recover, be ready. Also done by the first operation."""
-        self._handle.serve()
+        self._handle.open()
         return self
 
     def close(self) -> None:
@@ -80,8 +81,8 @@ class Outlast:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
-        self.close()
+        """Close; leases still out when an error drives us out are charged as a crash is."""
+        self._handle.close(error if isinstance(error, Exception) else None)
 
     def migrate(self) -> list[str]:
         """Bring the file's schema up to date; returns the names of what was applied."""
@@ -141,7 +142,7 @@ class Outlast:
 
     def retry(self, task_id: str) -> Task:
         """Run a final task anew, as a clone that names the original in `retry_of`."""
-        return enqueue.retry(self._handle.serve(), task_id)
+        return enqueue.retry(self._handle.serve(), checked_id(task_id))
 
     # Taking work out
 
@@ -189,7 +190,10 @@ class Outlast:
         """Finish many tasks in one transaction; lost leases raise after the others are stored."""
         session = self._handle.serve()
         claimed = []
-        for lease, result in pairs:
+        for pair in pairs:
+            if not (isinstance(pair, tuple | list) and len(pair) == 2):
+                raise InvalidInput("complete_many takes (lease, result) pairs")
+            lease, result = pair
             if lease.session is not session:
                 lease.session.refuse_strangers(lease.task_id)
                 raise InvalidInput("complete_many takes leases that this very object handed out")
@@ -200,11 +204,11 @@ class Outlast:
 
     def cancel(self, task_id: str) -> bool:
         """Stop a pending or running task for good; False when it was cancelled already."""
-        return settle.cancel(self._handle.serve(), task_id)
+        return settle.cancel(self._handle.serve(), checked_id(task_id))
 
     def fail(self, task_id: str, error: str) -> Task:
         """Fail a task by an operator's word, whoever holds it."""
-        return settle.fail_by_operator(self._handle.serve(), task_id, error)
+        return settle.fail_by_operator(self._handle.serve(), checked_id(task_id), error)
 
     def park(self, task_id: str, reason: Parked | str = Parked.HOLD) -> bool:
         """Keep a pending task from being claimed until it is unparked."""
@@ -212,12 +216,12 @@ class Outlast:
         if parked is Parked.DELAY:
             raise InvalidInput("a delay is given when a task is enqueued, released or failed")
         session = self._handle.serve()
-        return session.store.park(task_id, parked, session.now())
+        return session.store.park(checked_id(task_id), parked, session.now())
 
     def unpark(self, task_id: str) -> bool:
         """Let a parked or delayed task run now; False when it was not parked."""
         session = self._handle.serve()
-        return session.store.unpark(task_id, session.now())
+        return session.store.unpark(checked_id(task_id), session.now())
 
     def pause(self, queue: str) -> bool:
         """Hand out nothing from a queue; False when it was paused already."""
@@ -233,7 +237,7 @@ class Outlast:
 
     def get(self, task_id: str) -> Task:
         """One task, or TaskNotFound."""
-        found = self._handle.look().get(task_id)
+        found = self._handle.look().get(checked_id(task_id))
         if found is None:
             raise TaskNotFound(task_id)
         return found
@@ -248,26 +252,28 @@ class Outlast:
         """Tasks from one consistent read, newest first."""
         wanted = None if status is None else status_named(status)
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
+        queue = None if queue is None else checked_name(queue, "queue")
+        group = None if group is None else checked_name(group, "group")
         return self._handle.look().find(wanted, queue, group, limit)
 
     def held_by(self, worker: str) -> list[Task]:
         """The tasks that workers of this name hold now."""
-        return self._handle.look().held_by(worker)
+        return self._handle.look().held_by(checked_name(worker, "worker"))
 
     def counts(self, queue: str | None = None) -> dict[str, int]:
         """How many tasks rest in each status."""
-        return self._handle.look().counts(queue)
+        return self._handle.look().counts(None if queue is None else checked_name(queue, "queue"))
 
     def group(self, group_id: str) -> Group:
         """A group's roll-up; done only when all its tasks are final."""
-        found = self._handle.look().group(group_id)
+        found = self._handle.look().group(checked_name(group_id, "group"))
         if found is None:
-            raise TaskNotFound(group_id)
+            raise GroupNotFound(group_id)
         return found
 
     def history(self, task_id: str) -> list[Move]:
         """A task's moves, oldest first."""
-        moves = self._handle.look().history(task_id)
+        moves = self._handle.look().history(checked_id(task_id))
         if moves is None:
             raise TaskNotFound(task_id)
         return moves
@@ -284,7 +290,10 @@ class Outlast:
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         wanted = None if type is None else checked_type(type)
         if task_id is not None:
-            return self._handle.look().checkpoints(task_id, wanted, limit)
+            found = self._handle.look().checkpoints(checked_id(task_id), wanted, limit)
+            if not found:
+                self.get(task_id)
+            return found
         if wanted is None:
             raise InvalidInput("checkpoints needs a task id, a type, or both")
         return self._handle.look().checkpoints_of_type(wanted, limit)
@@ -296,7 +305,7 @@ class Outlast:
 
     def checkpoint_counts(self, task_id: str) -> dict[str, int]:
         """How many checkpoints of each type a task has."""
-        return self._handle.look().checkpoint_counts(task_id)
+        return self._handle.look().checkpoint_counts(checked_id(task_id))
 
     def keys(
         self,
@@ -309,6 +318,9 @@ class Outlast:
         """Idempotency keys of a task, of a group, or in a status; newest first."""
         if [task_id, group, status].count(None) != 2:
             raise InvalidInput("keys takes exactly one of task_id, group and status")
+        named = next(value for value in (task_id, group, status) if value is not None)
+        checked_name(named, "task_id, group or status")
+        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         return self._handle.look().keys(task_id, group, status, limit)
 
     def schema(self) -> SchemaReport:
@@ -320,7 +332,7 @@ class Outlast:
     def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
         session = self._handle.serve()
-        return session.store.resolve(task_id, session.now())
+        return session.store.resolve(checked_id(task_id), session.now())
 
     def heal(self) -> RecoveryStats:
         """Put back the tasks of dead holders and of leases that ran out."""
@@ -329,18 +341,3 @@ class Outlast:
     def flush_wal(self, mode: str = "truncate") -> FlushResult:
         """Move the log into the main file: passive, full, restart or truncate."""
         return self._handle.serve().store.flush_wal(mode)
-
-
-def _database_path(target: str | os.PathLike[str]) -> Path:
-    """The absolute path behind a path or an sqlite URL; fixed now, whatever the cwd is later."""
-    text = os.fspath(target)
-    if not isinstance(text, str) or not text or "\0" in text:
-        raise InvalidInput(f"the store must be a path or an sqlite:/// URL, not {target!r}")
-    if text == ":memory:":
-        raise InvalidInput("a durable queue needs a file; give a path instead of :memory:")
-    if "://" in text:
-        parts = urlsplit(text)
-        if parts.scheme != "sqlite" or parts.netloc or parts.query:
-            raise InvalidInput(f"{parts.scheme}:// is not a store; give a path or sqlite:///path")
-        text = unquote(parts.path.removeprefix("/"))
-    return Path(text).expanduser().absolute()

@@ -4,6 +4,7 @@ OutlastError
 ├── InvalidInput                 a call was refused before anything was written
 │   └── PayloadRejected          a payload, result or snapshot is not storable JSON
 ├── TaskNotFound                 no such task in this store
+├── GroupNotFound                no such group in this store
 ├── InvalidTransition            the task cannot move that way from where it is
 ├── IdempotencyConflict          the key was used for another request
 ├── LeaseLost                    somebody else decides about this task now
@@ -51,6 +52,14 @@ class TaskNotFound(OutlastError, LookupError):
     def __init__(self, task_id: str) -> None:
         super().__init__(f"no task {task_id!r} in this store; check the id and the store's path")
         self.task_id = task_id
+
+
+class GroupNotFound(OutlastError, LookupError):
+    """No task was ever enqueued in this group."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(f"no group {group!r} in this store; enqueue a task with group={group!r}")
+        self.group = group
 
 
 class InvalidTransition(OutlastError):
@@ -142,11 +151,16 @@ class StoreBusy(StoreError):
 class QueueStalled(StoreError):
     """A process sits on the write lock and does not let go."""
 
-    def __init__(self, pid: int | None, waited_seconds: float, state: str = "") -> None:
+    def __init__(
+        self, pid: int | None, waited_seconds: float, state: str = "", is_own: bool = False
+    ) -> None:
         who = f"process {pid}" if pid else "a process that could not be named"
+        advice = "resume or end it, then try again"
+        if is_own:
+            who, advice = "this very process", "end the transaction on your own connection first"
         super().__init__(
             f"{who}{f' ({state})' if state else ''} has kept the write lock for"
-            f" {waited_seconds:.1f} s; resume or end it, then try again"
+            f" {waited_seconds:.1f} s; {advice}"
         )
         self.pid = pid
 

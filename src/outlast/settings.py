@@ -38,15 +38,19 @@ class Settings:
     def __post_init__(self) -> None:
         """Refuse what cannot work, in one sentence that names the knob."""
         for name in _POSITIVE:
-            _require(_is_number(getattr(self, name)) and getattr(self, name) > 0, name, "above 0")
+            _require(_is_positive(getattr(self, name)), name, "a number, at least 0.001")
         for name in _WHOLE:
             value = getattr(self, name)
             _require(type(value) is int and 0 <= value <= 1_000_000, name, "a whole number from 0")
         for name, allowed in _CHOICES.items():
             _require(getattr(self, name) in allowed, name, f"one of {', '.join(allowed)}")
-        for kind, seconds in self.lease_seconds_by_kind.items():
+        by_kind = self.lease_seconds_by_kind
+        _require(isinstance(by_kind, Mapping), "lease_seconds_by_kind", "a dict of kind to seconds")
+        for kind, seconds in by_kind.items():
             _require(
-                _is_number(seconds) and seconds > 0, f"lease_seconds_by_kind[{kind!r}]", "above 0"
+                _is_positive(seconds),
+                f"lease_seconds_by_kind[{kind!r}]",
+                "a number, at least 0.001",
             )
         frozen = MappingProxyType(dict(self.lease_seconds_by_kind))
         object.__setattr__(self, "lease_seconds_by_kind", frozen)
@@ -68,11 +72,14 @@ class Settings:
         """The lease for one task: as asked for at the claim, else by kind, else the default."""
         if asked is not None:
             ms = duration_ms(asked, "lease")
-            _require(ms > 0, "lease", "above 0")
+            if ms == 0:
+                raise InvalidInput("lease must be longer than nothing")
             return ms
         return duration_ms(self.lease_seconds_by_kind.get(kind, self.lease_seconds), "lease")
 
 
+_SMALLEST = 0.001
+_LARGEST = 1e12
 _POSITIVE = (
     "lease_seconds retry_backoff_seconds retry_backoff_cap_seconds idempotency_ttl_seconds"
     " heal_interval_seconds heal_batch open_timeout_seconds write_timeout_seconds stall_seconds"
@@ -86,8 +93,9 @@ _CHOICES = {
 }
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_positive(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and _SMALLEST <= value <= _LARGEST  # type: ignore[operator]
 
 
 def _require(holds: bool, name: str, what: str) -> None:

@@ -9,6 +9,7 @@ from outlast import Settings
 from outlast.store.base import Backend, Store
 from outlast.store.sqlite.registry import registry
 from outlast.testing import ManualClock
+from tests.conformance.driver import Driver
 
 BACKENDS: dict[str, Backend] = {"sqlite": registry}
 
@@ -38,3 +39,8 @@ def open_store(
 @pytest.fixture
 def store(open_store: Callable[[], Store]) -> Store:
     return open_store()
+
+
+@pytest.fixture
+def driver(store: Store, clock: ManualClock) -> Driver:
+    return Driver(store, clock)

@@ -1,5 +1,6 @@
 """Values to JSON text and back, within limits, and the checksums kept beside the text."""
 
+import dataclasses
 import hashlib
 import math
 import zlib
@@ -21,15 +22,19 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
     """The value as JSON text; refuses what JSON, or the limits, cannot hold."""
     try:
         raw = _encoder.encode(value)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+    except RecursionError as error:
+        raise PayloadRejected(f"{name} is nested too deeply, or contains itself") from error
+    except (TypeError, ValueError, OverflowError) as error:
         raise PayloadRejected(f"{name} is not storable as JSON: {error}") from error
     if len(raw) > max_bytes:
         raise PayloadRejected(
             f"{name} takes {len(raw)} bytes as JSON and at most {max_bytes} are allowed;"
             " store the data elsewhere and pass a reference"
         )
-    _refuse_hidden_nan(value, raw, name)
     _refuse_depth(raw, name)
+    # What comes back equal was plain JSON; only the rest needs a closer look.
+    if _decoder.decode(raw) != value:
+        _refuse_silent_loss(value, name)
     return raw.decode()
 
 
@@ -38,23 +43,33 @@ def decode(text: str) -> Any:
     return _decoder.decode(text)
 
 
-def _refuse_hidden_nan(value: Any, raw: bytes, name: str) -> None:
-    """The encoder writes NaN and infinity as null, so only texts with a null need a closer look."""
-    if b"null" in raw and _has_nonfinite(msgspec.to_builtins(value)):
-        raise PayloadRejected(f"{name} holds NaN or an infinity, which JSON cannot carry")
-
-
-def _has_nonfinite(root: Any) -> bool:
+def _refuse_silent_loss(root: Any, name: str) -> None:
+    """The encoder would turn NaN into null, bytes into base64, and merge the keys 1 and "1"."""
     waiting = [root]
     while waiting:
         value = waiting.pop()
         if isinstance(value, float) and not math.isfinite(value):
-            return True
-        if isinstance(value, dict):
-            waiting.extend(value.values())
-        elif isinstance(value, list | tuple | set | frozenset):
-            waiting.extend(value)
-    return False
+            raise PayloadRejected(f"{name} holds NaN or an infinity, which JSON cannot carry")
+        if isinstance(value, bytes | bytearray | memoryview | set | frozenset):
+            raise PayloadRejected(
+                f"{name} holds a {type(value).__name__}, which JSON cannot carry;"
+                " convert it to text or a list first"
+            )
+        if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+            raise PayloadRejected(f"{name} has a key that is not text, which JSON cannot carry")
+        waiting.extend(_parts(value))
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple):
+        return list(value)
+    if isinstance(value, msgspec.Struct):
+        return list(msgspec.structs.asdict(value).values())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return []
 
 
 def _refuse_depth(raw: bytes, name: str) -> None:
@@ -63,16 +78,10 @@ def _refuse_depth(raw: bytes, name: str) -> None:
         return
     layer = [_decoder.decode(raw)]
     for _ in range(MAX_DEPTH + 1):
-        layer = [child for value in layer for child in _children(value)]
+        layer = [child for value in layer for child in _parts(value)]
         if not layer:
             return
     raise PayloadRejected(f"{name} is nested deeper than {MAX_DEPTH} levels")
-
-
-def _children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def payload_sum(task_id: str, kind: str, payload: str | None) -> int:

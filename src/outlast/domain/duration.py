@@ -10,13 +10,13 @@ Duration = float | int | str | timedelta
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_LONGEST_MS = 100 * 366 * 86_400_000
+LONGEST_MS = 100 * 366 * 86_400_000
 
 
 def duration_ms(value: Duration, name: str) -> int:
     """The duration in whole milliseconds; `name` is the argument it came from."""
     ms = _raw_ms(value, name)
-    if not math.isfinite(ms) or ms < 0 or ms > _LONGEST_MS:
+    if not math.isfinite(ms) or ms < 0 or ms > LONGEST_MS:
         raise InvalidInput(f"{name} must be between 0 and a hundred years, not {value!r}")
     return round(ms)
 

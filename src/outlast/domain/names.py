@@ -16,6 +16,16 @@ def checked_name(value: object, what: str) -> str:
     return value
 
 
+def checked_id(value: object) -> str:
+    """The id of a task; a Task or a Lease in its place is an easy mistake."""
+    if isinstance(value, str):
+        return value
+    hint = next(
+        (f"; did you mean .{name}?" for name in ("id", "task_id") if hasattr(value, name)), ""
+    )
+    raise InvalidInput(f"a task's id must be text, not a {type(value).__name__}{hint}")
+
+
 def checked_whole(value: object, what: str, least: int, most: int) -> int:
     """A whole number within limits; True and 1.0 are not whole numbers here."""
     if type(value) is not int or not least <= value <= most:

@@ -1,6 +1,7 @@
 """The way to a worker: heal what is stale, then take the best eligible tasks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outlast.domain.duration import Duration
 from outlast.domain.names import checked_name, checked_whole
@@ -54,14 +55,7 @@ def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> li
     healed = heal_before_claim(session, force=False)
     claimed = _claim_once(session, request, lease)
     if len(claimed) < request.limit and not healed and heal_before_claim(session, force=True):
-        rest = ClaimRequest(
-            request.worker,
-            request.limit - len(claimed),
-            request.queues,
-            request.kinds,
-            request.group,
-            request.started,
-        )
+        rest = replace(request, limit=request.limit - len(claimed))
         claimed += _claim_once(session, rest, lease)
     return [Lease(session, one) for one in claimed]
 
@@ -75,7 +69,7 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
         return lengths[kind]
 
     lease_ms("")
-    claimed = session.store.claim(request, session.now(), lease_ms)
+    claimed = session.store.claim(request, session.now(), lease_ms, session.now)
     for one in claimed:
         session.hand_out(one.grant, one.task_id)
         word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.duration import LONGEST_MS, Duration, duration_ms
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.task import Stored, Task, utc
@@ -20,7 +20,7 @@ from outlast.store.base import Key, NewTask, Statement
 
 BULK_LIMIT = 100_000
 CHUNK = 10_000
-MAX_PRIORITY = 1 << 31
+MAX_PRIORITY = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +69,36 @@ def enqueue_many(
     now = session.now()
     template = _template(kind, options, session.settings, now)
     also = checked_statements(options.also)
+    if isinstance(payloads, str | bytes | dict) or not isinstance(payloads, Iterable):
+        raise InvalidInput(f"payloads must be a list of payloads, not a {type(payloads).__name__}")
     if chunked and also:
         raise InvalidInput("also needs one transaction; leave out chunked=True")
     rows = _rows(template, payloads, task_ids, keys, session.settings)
     ids: list[str] = []
     size = CHUNK if chunked else BULK_LIMIT
-    while chunk := list(islice(rows, size)):
+    while chunk := _next_chunk(rows, size, len(ids)):
         if not chunked and next(rows, None) is not None:
             raise InvalidInput(
                 f"more than {BULK_LIMIT} tasks do not fit one transaction; pass chunked=True,"
                 f" which commits every {CHUNK}"
             )
-        ids += session.store.add(chunk, now, also)
+        try:
+            ids += session.store.add(chunk, now, also)
+        except InvalidInput as error:
+            raise _after_chunks(error, len(ids)) from error
     return ids
+
+
+def _next_chunk(rows: Iterator[NewTask], size: int, stored: int) -> list[NewTask]:
+    try:
+        return list(islice(rows, size))
+    except InvalidInput as error:
+        raise _after_chunks(error, stored) from error
+
+
+def _after_chunks(error: InvalidInput, stored: int) -> InvalidInput:
+    """An error in a later chunk says what the earlier ones have stored."""
+    return type(error)(f"{error} (the first {stored} tasks are stored)") if stored else error
 
 
 def retry(session: Session, task_id: str) -> Task:
@@ -119,13 +136,19 @@ def existing(session: Session, task_id: str) -> Task:
     return found
 
 
+_ALSO = 'also takes a list of (sql, values) pairs such as ("INSERT INTO t VALUES (?)", (1,))'
+
+
 def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
     """The caller's statements, refused early if they are not pairs of text and values."""
+    if not isinstance(also, tuple | list):
+        raise InvalidInput(_ALSO)
     for item in also:
-        if not (isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str)):
-            raise InvalidInput(
-                'also takes (sql, values) pairs such as ("INSERT INTO t VALUES (?)", (1,))'
-            )
+        is_pair = isinstance(item, tuple | list) and len(item) == 2
+        if not is_pair or not isinstance(item[0], str) or not item[0].strip():
+            raise InvalidInput(_ALSO)
+        if not isinstance(item[1], tuple | list | dict):
+            raise InvalidInput(_ALSO)
     return tuple((text, values) for text, values in also)
 
 
@@ -156,7 +179,12 @@ def _not_before(options: Options, now: Instant) -> int | None:
         return None
     if not isinstance(options.run_at, datetime) or options.run_at.tzinfo is None:
         raise InvalidInput("run_at must be a datetime with a time zone, such as datetime.now(UTC)")
-    at_ms = round(options.run_at.astimezone(UTC).timestamp() * 1000)
+    try:
+        at_ms = round(options.run_at.timestamp() * 1000)
+    except (OverflowError, ValueError):
+        at_ms = LONGEST_MS + 1
+    if at_ms > now.utc_ms + LONGEST_MS:
+        raise InvalidInput(f"run_at must be within a hundred years, not {options.run_at}")
     return at_ms if at_ms > now.utc_ms else None
 
 
@@ -170,23 +198,33 @@ def _rows(
     for name, given in (("id", task_ids), ("idempotency_key", keys)):
         if isinstance(given, str):
             raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
+    n = -1
     for n, payload in enumerate(payloads):
         try:
             task_id = None if task_ids is None else task_ids[n]
             key = None if keys is None else keys[n]
         except IndexError:
-            raise InvalidInput(
-                "id and idempotency_key of enqueue_many need one entry for each payload"
-            ) from None
-        yield _fill(template, payload, task_id, key, settings)
+            raise InvalidInput(_ONE_FOR_EACH) from None
+        yield _fill(template, payload, task_id, key, settings, name=f"payload {n}")
+    if any(given is not None and len(given) > n + 1 for given in (task_ids, keys)):
+        raise InvalidInput(_ONE_FOR_EACH)
+
+
+_ONE_FOR_EACH = "id and idempotency_key of enqueue_many need exactly one entry for each payload"
 
 
 def _fill(
-    template: NewTask, payload: Any, task_id: str | None, key: str | None, settings: Settings
+    template: NewTask,
+    payload: Any,
+    task_id: str | None,
+    key: str | None,
+    settings: Settings,
+    *,
+    name: str = "payload",
 ) -> NewTask:
     """One task of a call: its own id, payload, checksum and key."""
     task_id = new_id() if task_id is None else checked_name(task_id, "id")
-    text = None if payload is None else codec.encode(payload, "payload")
+    text = None if payload is None else codec.encode(payload, name)
     checksum = codec.payload_sum(task_id, template.kind, text)
     if key is None:
         return template._replace(id=task_id, payload=text, payload_sum=checksum)

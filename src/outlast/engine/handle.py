@@ -9,7 +9,7 @@ from outlast.clock import Clock, Instant
 from outlast.engine.heal import Recovery
 from outlast.engine.session import Session
 from outlast.engine.settle import release_all
-from outlast.errors import OutlastError, RecoveryFailed
+from outlast.errors import OutlastError, RecoveryFailed, StoreReplaced
 from outlast.settings import Settings
 from outlast.store.base import Backend, StoreReads
 
@@ -52,20 +52,42 @@ class StoreHandle:
         if session is not None and not session.store.closed:
             return session
         with self._mutex:
-            if self._session is None or self._session.store.closed:
+            if self._session is not None and self._session.store.closed:
+                raise StoreReplaced(self._gone())
+            if self._session is None:
                 self._drop()
                 self._session = self._open()
             return self._session
+
+    def open(self) -> None:
+        """Open to serve; also a new beginning after the file was replaced."""
+        self._leave_the_parents_behind()
+        with self._mutex:
+            if self._session is not None and self._session.store.closed:
+                self._drop()
+        self.serve()
+
+    def _gone(self) -> str:
+        return (
+            f"{self._path} was replaced or removed while it was open, and nothing more is written"
+            " to it; find out who did that, then call close() or open() to begin anew"
+        )
 
     def look(self) -> StoreReads:
         """The store, opened in whatever way it is, or else only to look."""
         self._leave_the_parents_behind()
         session, looking = self._session, self._looking
-        if session is not None and not session.store.closed:
+        if session is not None:
+            if session.store.closed:
+                raise StoreReplaced(self._gone())
             return session.store
         if looking is not None and not looking.closed:
             return looking
         with self._mutex:
+            if self._session is not None:
+                return self.look()
+            if self._looking is not None and not self._looking.closed:
+                return self._looking
             self._drop()
             self._looking = self._backend.look(self._real_path(), self._settings)
             if self._looking.healing_is_due(self.now()):
@@ -84,15 +106,15 @@ class StoreHandle:
                 self._drop()
             return self._backend.migrate(self._real_path(), self._settings, self.now())
 
-    def close(self) -> None:
-        """Give back every lease that is still out, uncharged, and leave the store."""
+    def close(self, error: Exception | None = None) -> None:
+        """Give back every lease that is still out, and leave the store."""
         self._leave_the_parents_behind()
         with self._mutex:
             if self._session is not None and not self._session.store.closed:
                 try:
-                    release_all(self._session)
-                except OutlastError as error:
-                    self._log.warning("closing %s: %s", self._path, error)
+                    release_all(self._session, error)
+                except OutlastError as failure:
+                    self._log.warning("closing %s: %s", self._path, failure)
             self._drop()
 
     def _open(self) -> Session:

@@ -1,12 +1,13 @@
 """A lease in the hands of its worker: every write it makes carries its proof of ownership."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from outlast.domain import codec
 from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import Parked
-from outlast.domain.task import Checkpoint
+from outlast.domain.task import Checkpoint, utc
 from outlast.engine import checkpoint, settle
 from outlast.engine.session import Session
 from outlast.store.base import Claimed, Grant, Statement
@@ -15,11 +16,12 @@ from outlast.store.base import Claimed, Grant, Statement
 class Lease:
     """Time-limited ownership of one task."""
 
-    __slots__ = ("_claimed", "_session")
+    __slots__ = ("_claimed", "_renewed_at_ms", "_session")
 
     def __init__(self, session: Session, claimed: Claimed) -> None:
         self._session = session
         self._claimed = claimed
+        self._renewed_at_ms = session.now().utc_ms
 
     def __repr__(self) -> str:
         """Names the task and never its payload."""
@@ -76,6 +78,11 @@ class Lease:
         return self._claimed.lease_ms
 
     @property
+    def expires_at(self) -> datetime | None:
+        """When the lease runs out unless it is renewed, as far as this object knows."""
+        return utc(self._renewed_at_ms + self._claimed.lease_ms)
+
+    @property
     def payload(self) -> Any:
         """The task's payload, decoded afresh at each access."""
         text = self._claimed.payload
@@ -87,7 +94,9 @@ class Lease:
 
     def renew(self, stage: str | None = None) -> None:
         """Push the lease out by its length from now; LeaseLost if it is no longer ours."""
-        settle.renew(self._session, self._claimed, stage)
+        now = self._session.now()
+        settle.renew(self._session, self._claimed, now, stage)
+        self._renewed_at_ms = now.utc_ms
 
     def complete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
         """Store the result and finish the task; `also` commits together with it."""

@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import OPERATOR, WORKER, Cause, Outcome, Parked, Status
@@ -33,10 +34,17 @@ def complete_many(session: Session, pairs: Sequence[tuple[Claimed, Any]]) -> lis
     if not settlements:
         return []
     try:
-        return session.store.settle(settlements, session.now())
-    finally:
-        for settlement in settlements:
-            session.forget(settlement.grant)
+        answers = session.store.settle(settlements, session.now())
+    except LeaseLost:
+        _forget(session, settlements)
+        raise
+    _forget(session, settlements)
+    return answers
+
+
+def _forget(session: Session, settlements: Sequence[Settlement]) -> None:
+    for settlement in settlements:
+        session.forget(settlement.grant)
 
 
 def fail(
@@ -88,11 +96,11 @@ def fail_by_operator(session: Session, task_id: str, error: str) -> Task:
     return session.store.settle_by_id(task_id, cause, session.now())
 
 
-def renew(session: Session, claimed: Claimed, stage: str | None = None) -> None:
+def renew(session: Session, claimed: Claimed, now: Instant, stage: str | None = None) -> None:
     """Push a lease out; raises LeaseLost if it is no longer ours."""
     session.refuse_strangers(claimed.task_id)
     stage = None if stage is None else checked_name(stage, "stage")
-    (held,) = session.store.renew([claimed.grant], session.now(), claimed.lease_ms, stage)
+    (held,) = session.store.renew([claimed.grant], now, claimed.lease_ms, stage, session.now)
     if not held:
         session.forget(claimed.grant)
         raise LeaseLost(claimed.task_id)
@@ -101,28 +109,46 @@ def renew(session: Session, claimed: Claimed, stage: str | None = None) -> None:
 def start(session: Session, claimed: Claimed) -> None:
     """Note that a prefetched task's work begins."""
     session.refuse_strangers(claimed.task_id)
+    if claimed.grant not in session.held:
+        raise LeaseLost(claimed.task_id)
     session.store.note_start(claimed.grant)
 
 
-def release_all(session: Session) -> None:
-    """Give back every lease a session still has out, uncharged."""
+def release_all(session: Session, error: Exception | None = None) -> None:
+    """Give back every lease a session still has out: uncharged, unless an error drove us out.
+
+    Work that ends its own process by an error would otherwise come back for ever.
+    """
     with session.mutex:
         held = list(session.held.items())
         session.held.clear()
     cause = Cause(Outcome.RELEASE, WORKER)
+    if error is not None:
+        text = f"the process left its work: {error_text(error)}"
+        cause = Cause(Outcome.CRASH, WORKER, error=text, action=session.settings.action)
     settlements = [Settlement(grant, task_id, cause) for grant, task_id in held]
     if not settlements:
         return
     try:
         session.store.settle(settlements, session.now())
-    except LeaseLost as error:
-        session.log.info("closing: %s", error)
+    except LeaseLost as lost:
+        session.log.info("closing: %s", lost)
 
 
-def error_text(error: str | BaseException) -> str:
+def error_text(error: object) -> str:
     """What is kept of an error: its type and message, capped; never local values."""
-    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    return text[:MAX_ERROR_CHARACTERS]
+    if isinstance(error, str) and error:
+        text = error
+    elif isinstance(error, BaseException):
+        text = f"{type(error).__name__}: {error}"
+    elif isinstance(error, type) and issubclass(error, BaseException):
+        text = error.__name__
+    else:
+        raise InvalidInput(f"error must be an exception or a text that says why, not {error!r}")
+    text = text.encode(errors="backslashreplace").decode()
+    if len(text) <= MAX_ERROR_CHARACTERS:
+        return text
+    return text[:MAX_ERROR_CHARACTERS] + f" … ({len(text)} characters in all)"
 
 
 def checked_reason(reason: Parked | str) -> Parked:

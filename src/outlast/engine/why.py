@@ -41,7 +41,7 @@ def _why_pending(store: StoreReads, task: Task, now: Instant) -> str:
     ahead = store.ahead_of(task)
     if ahead:
         count = f"{ahead} or more" if ahead >= 1000 else str(ahead)
-        return f"pending behind {count} of its queue that come first"
+        return f"pending: {count} of its queue come first"
     return f"pending: next in queue {task.queue}, waiting for a worker to claim it"
 
 

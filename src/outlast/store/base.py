@@ -1,6 +1,6 @@
 """The Store protocol: the verbs every backend answers, and the records that travel through it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -135,6 +135,9 @@ class SchemaReport(NamedTuple):
     definitions: dict[str, str]
 
 
+Ticking = Callable[[], Instant]
+
+
 class LeaseLength(Protocol):
     """How long the lease of a claimed kind lasts."""
 
@@ -229,8 +232,17 @@ class Store(StoreReads, Protocol):
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
         ...
 
-    def claim(self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength) -> list[Claimed]:
-        """Move the best eligible tasks to running and hand them out."""
+    def claim(
+        self,
+        request: ClaimRequest,
+        now: Instant,
+        lease_ms: LeaseLength,
+        clock: Ticking | None = None,
+    ) -> list[Claimed]:
+        """Move the best eligible tasks to running and hand them out.
+
+        With a clock, leases begin when the write lock is ours and not when the wait for it began.
+        """
         ...
 
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
@@ -248,7 +260,12 @@ class Store(StoreReads, Protocol):
         ...
 
     def renew(
-        self, grants: Sequence[Grant], now: Instant, lease_ms: int, stage: str | None = None
+        self,
+        grants: Sequence[Grant],
+        now: Instant,
+        lease_ms: int,
+        stage: str | None = None,
+        clock: Ticking | None = None,
     ) -> list[bool]:
         """Push leases out to now plus their length; False for each that is no longer current."""
         ...

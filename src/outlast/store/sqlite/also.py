@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import apsw
 
-from outlast.errors import DatabaseError, StatementRefused
+from outlast.errors import DatabaseError, InvalidInput, StatementRefused
 from outlast.store.base import Statement
 from outlast.store.sqlite.migrate import our_names
 
@@ -46,6 +46,10 @@ class CallersStatements:
             ) from error
         except apsw.Error as error:
             raise DatabaseError(f"the caller's statement {text!r}", error) from error
+        except (KeyError, TypeError, UnicodeEncodeError) as error:
+            raise InvalidInput(
+                f"the values given with {text!r} do not fit it; they were {_shape(values)}"
+            ) from error
         if not self._connection.in_transaction:
             raise StatementRefused(
                 f"the statement {text!r} rolled back Outlast's transaction; nothing was stored."
@@ -65,9 +69,7 @@ class CallersStatements:
     ) -> int:
         if not self._vetting or self._allowed(code, first, second, schema):
             return apsw.SQLITE_OK
-        name = str(apsw.mapping_authorizer_function[code])
-        word = name.removeprefix("SQLITE_").lower().replace("_", " ")
-        self._denied = f"{word} {first or ''}".strip()
+        self._denied = _in_words(code, first)
         return apsw.SQLITE_DENY
 
     def _allowed(
@@ -77,6 +79,9 @@ class CallersStatements:
             return (second or "").lower() not in _FORBIDDEN_FUNCTIONS
         if code in _READS:
             return True
+        if code == apsw.SQLITE_PRAGMA:
+            # Full-text tables ask for this one by themselves.
+            return (first or "").lower() == "data_version" and second is None
         table = (first or "").lower()
         return (
             code in _WRITES
@@ -84,3 +89,20 @@ class CallersStatements:
             and table not in self._ours
             and not table.startswith("sqlite_")
         )
+
+
+def _in_words(code: int, first: str | None) -> str:
+    """What was tried, for the error message."""
+    if first in ("sqlite_master", "sqlite_schema", "sqlite_temp_master"):
+        return "change the schema"
+    if code in _WRITES:
+        return f"write to {first}"
+    name = str(apsw.mapping_authorizer_function[code])
+    return "use " + " ".join(filter(None, [name.removeprefix("SQLITE_").replace("_", " "), first]))
+
+
+def _shape(values: object) -> str:
+    """The form of the caller's values, without the values."""
+    if isinstance(values, dict):
+        return f"named {', '.join(map(str, values))}"
+    return f"{len(values)} in a row" if isinstance(values, tuple | list) else type(values).__name__

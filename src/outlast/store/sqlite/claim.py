@@ -125,7 +125,7 @@ def _is_runnable(tx: Transaction, candidate: Candidate, now: Instant) -> bool:
     expected = codec.payload_sum(candidate.id, candidate.kind, candidate.payload)
     if candidate.payload_sum != expected:
         log.error("task %s was damaged on disk and is parked as partial", candidate.id)
-        tx.run("park_damaged", {"seq": candidate.seq})
+        tx.run("park_damaged", {"seq": candidate.seq, "now": now.utc_ms})
         return False
     if decide(candidate.situation, CLAIMED).to is Status.RUNNING:
         return True

@@ -1,6 +1,7 @@
 """All connections of one opening of one file: the writer, the readers, and what guards them."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TypeVar
 
 from outlast.settings import Settings
@@ -21,14 +22,17 @@ class Database:
 
     def __init__(self, folder: SideFolder, gate: WriteGate, settings: Settings) -> None:
         path = folder.database
-        connection = connect(path, settings.synchronous)
-        connection.execute("SELECT 1 FROM tasks LIMIT 1").fetchall()
-        guard = FileGuard(path, folder.openers)
-        guard.arm()
-        limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)
-        self.writer = Writer(connection, path, guard, gate, limits_seconds)
-        self.readers = Readers(path, settings.synchronous)
-        self.callers = CallersStatements(connection)
+        with ExitStack() as undo:
+            connection = connect(path, settings.synchronous)
+            undo.callback(connection.close)
+            connection.execute("SELECT 1 FROM tasks LIMIT 1").fetchall()
+            guard = FileGuard(path, folder.openers)
+            guard.arm()
+            limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)
+            self.writer = Writer(connection, path, guard, gate, limits_seconds)
+            self.readers = Readers(path, settings.synchronous)
+            self.callers = CallersStatements(connection)
+            undo.pop_all()
 
     def read(self, context: str, query: Callable[[Transaction], T]) -> T:
         """One consistent read."""
@@ -39,7 +43,17 @@ class Database:
         self.readers.close()
         self.writer.close()
 
+    def quiesce(self, timeout_seconds: float) -> bool:
+        """Before a fork: no operation under way, and none begun until resume()."""
+        quiet = self.writer.quiesce(timeout_seconds)
+        return self.readers.quiesce(timeout_seconds) and quiet
+
+    def resume(self) -> None:
+        """After the fork, in the parent: go on."""
+        self.readers.resume()
+        self.writer.resume()
+
     def abandon(self) -> None:
-        """In a forked child: never touch the inherited connections again."""
+        """In a forked child: let go of the inherited connections."""
         self.writer.abandon()
         self.readers.abandon()

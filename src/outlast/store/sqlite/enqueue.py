@@ -21,17 +21,22 @@ def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str
     ids = [_reserve(tx, task, task.key, now) if task.key else task.id for task in new]
     fresh = [task for task, task_id in zip(new, ids, strict=True) if task.id == task_id]
     _insert(tx, fresh, now)
+    _inherit_keys(tx, fresh, now)
     probe("enqueue.inserted")
     return ids
 
 
 def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
+    before = tx.connection.total_changes()
     try:
         tx.run_many("add_task", [_row(task, now) for task in new])
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
-        raise InvalidInput(_duplicate(tx, new)) from error
+        twin = new[tx.connection.total_changes() - before].id
+        raise InvalidInput(
+            f"a task with id {twin!r} exists already; leave id out, or choose another"
+        ) from error
     large = [task for task in new if is_large(task.payload)]
     tx.run_many(
         "add_blob", [{"id": task.id, "part": "payload", "data": task.payload} for task in large]
@@ -58,13 +63,13 @@ def _row(task: NewTask, now: Instant) -> Values:
     }
 
 
-def _duplicate(tx: Transaction, new: Sequence[NewTask]) -> str:
-    seen: set[str] = set()
+def _inherit_keys(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
+    """The clone of a failed task answers for its key from now on, so that no third one is made."""
     for task in new:
-        if task.id in seen or tx.value("status_of", {"id": task.id}) is not None:
-            return f"a task with id {task.id!r} exists already; leave id out, or choose another"
-        seen.add(task.id)
-    return "two of the tasks have the same id; leave id out, or choose others"
+        if task.retry_of is not None and task.key is None:
+            values = {"original": task.retry_of, "clone": task.id}
+            if tx.run("inherit_key", values):
+                tx.run("mark_keyed", {"id": task.id})
 
 
 def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str:

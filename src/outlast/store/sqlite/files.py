@@ -30,8 +30,8 @@ class SideFolder:
                 os.close(self.open_file(file))
         except OSError as error:
             raise StoreUnwritable(
-                f"the folder {self.database.parent} cannot be written ({error.strerror});"
-                " give this user write permission or choose another path"
+                f"nothing can be written in {self.database.parent} ({error.strerror});"
+                " give this user write permission, or choose another path"
             ) from error
 
     def open_file(self, path: Path) -> int:

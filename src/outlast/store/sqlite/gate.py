@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from outlast import _host
-from outlast.errors import QueueStalled
+from outlast.errors import QueueStalled, StoreError
 from outlast.store.sqlite.files import SideFolder
 
 _FIRST_WAIT_SECONDS = 0.0002
@@ -34,7 +34,7 @@ class Patience:
             pid = self._culprit()
             state = _host.process_state_word(pid) if pid else ""
             if state or waited_seconds > self._timeout_seconds:
-                raise QueueStalled(pid, waited_seconds, state)
+                raise QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
         time.sleep(self._wait_seconds * random.uniform(0.5, 1.0))
         self._wait_seconds = min(self._wait_seconds * 2, _LONGEST_WAIT_SECONDS)
 
@@ -45,27 +45,32 @@ class WriteGate:
     def __init__(self, folder: SideFolder, stall_seconds: float, timeout_seconds: float) -> None:
         self._path = folder.gate
         self._limits = (stall_seconds, timeout_seconds)
-        self._descriptor = folder.open_file(folder.gate)
+        self._descriptor: int | None = folder.open_file(folder.gate)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Wait for our turn, and give the gate up afterwards."""
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise StoreError("this store was closed; open it again")
         patience: Patience | None = None
-        while not _try_lock(self._descriptor):
-            patience = patience or Patience(*self._limits, self._holder)
-            patience.wait()
         try:
+            while not _try_lock(descriptor):
+                patience = patience or Patience(*self._limits, self._holder)
+                patience.wait()
             yield
         finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _holder(self) -> int | None:
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]
         return holders[0] if holders else None
 
     def close(self) -> None:
-        """Give up the descriptor."""
-        os.close(self._descriptor)
+        """Give up the descriptor, and never use its number again."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:

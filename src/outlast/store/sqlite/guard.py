@@ -56,16 +56,33 @@ class FileGuard:
         for path, remembered in zip(self._paths, self._ids, strict=True):
             if remembered != file_id(path):
                 raise StoreReplaced(
-                    f"{path} was replaced or removed while it was open; nothing more is written."
-                    " Close this store and find out who touches its files"
+                    f"{path} was replaced or removed while it was open; nothing was stored."
+                    " Find out who touches the store's files; stdlib sqlite3 in this process does"
                 )
+
+    def database_is_there(self) -> bool:
+        """Whether the main file itself is still the one that was opened."""
+        return self._ids[0] == file_id(self._paths[0])
+
+    def log_is_unlinked(self) -> bool:
+        """Whether the WAL's name is gone while all else is as we opened it."""
+        return (
+            file_id(self._paths[1]) is None
+            and self.database_is_there()
+            and self._shm_id == file_id(self._shm_path)
+            and self.canary_stands()
+        )
 
     def locks_stand(self) -> bool:
         """Whether the kernel still knows our write lock and our canary."""
-        main, shm = self._ids[0], self._shm_id
-        if not self._can_ask or main is None or shm is None:
+        if not self._can_ask or self._shm_id is None:
             return True
-        return self._ours(shm, _WAL_WRITE_LOCK_OFFSET) and self._ours(main, self._canary)
+        return self._ours(self._shm_id, _WAL_WRITE_LOCK_OFFSET) and self.canary_stands()
+
+    def canary_stands(self) -> bool:
+        """Whether the kernel still knows the lock that only the loss of all locks removes."""
+        main = self._ids[0]
+        return not self._can_ask or main is None or self._ours(main, self._canary)
 
     def writer_pid(self) -> int | None:
         """The process that holds the write lock at this moment."""

@@ -29,9 +29,11 @@ class Write(Protocol):
         ...
 
 
-def dead_peers(readers: Readers, folder: SideFolder, own: str) -> list[Judged]:
+def dead_peers(
+    readers: Readers, folder: SideFolder, own: str, among: str = "living_peers"
+) -> list[Judged]:
     """The incarnations that count as alive in the table and are dead to the kernel."""
-    rows = readers.read("judging workers", lambda tx: tx.rows("living_peers", {"incarnation": own}))
+    rows = readers.read("judging workers", lambda tx: tx.rows(among, {"incarnation": own}))
     judged = (judge(Peer(*row), folder) for row in rows)
     return [found for found in judged if found.verdict is Verdict.DEAD]
 
@@ -53,6 +55,7 @@ class Healer:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
         put_back = failed = 0
         dead = dead_peers(self._readers, self._folder, own)
+        dead += dead_peers(self._readers, self._folder, own, "ended_holders")
         for found in dead:
             back, spent = self._bury_peer(found, now, policy)
             put_back, failed = put_back + back, failed + spent
@@ -82,8 +85,12 @@ class Healer:
         ending = {"incarnation": peer.incarnation, "state": "dead", "now": now.utc_ms}
         self._write("heal", lambda tx: tx.run("end_worker", ending))
         bury(peer, self._folder)
-        log.warning(
-            "worker %s (pid %d) is dead: %d tasks put back, %d failed", peer.name, peer.pid, *tally
+        log.log(
+            logging.WARNING if any(tally) else logging.INFO,
+            "worker %s (pid %d) is dead: %d tasks put back, %d failed",
+            peer.name,
+            peer.pid,
+            *tally,
         )
         return tally
 

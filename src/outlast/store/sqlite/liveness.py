@@ -1,5 +1,7 @@
 """Who is alive: one judgement, used at open, at claim and by heal."""
 
+import errno
+import logging
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +10,11 @@ from uuid import uuid4
 from outlast import _host
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.lockfile import NOT_WHOLE, Begun, LockFile, ProbedLock, read_begun
+
+# The file is missing, replaced, or not ours to open; any other error says nothing of its owner.
+_NO_LOCK_TO_ASK = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR})
+
+log = logging.getLogger("outlast.heal")
 
 
 class Peer(NamedTuple):
@@ -66,12 +73,15 @@ def judge(peer: Peer, folder: SideFolder) -> Judged:
     """The kernel's lock decides; only where it cannot be asked do pid and start time."""
     try:
         lock = ProbedLock(_lock_path(peer, folder), peer.lock_inode)
-    except OSError:
-        return Judged(peer, _judge_by_pid(peer), NOT_WHOLE)
+    except OSError as error:
+        by_pid = error.errno in _NO_LOCK_TO_ASK
+        return Judged(peer, _judge_by_pid(peer) if by_pid else Verdict.UNKNOWN, NOT_WHOLE)
     try:
         if lock.owner_is_dead():
             return Judged(peer, Verdict.DEAD, read_begun(lock.descriptor, peer.incarnation))
         return Judged(peer, Verdict.ALIVE, NOT_WHOLE)
+    except OSError:
+        return Judged(peer, Verdict.UNKNOWN, NOT_WHOLE)
     finally:
         lock.close()
 
@@ -85,6 +95,8 @@ def bury(peer: Peer, folder: SideFolder) -> None:
     try:
         if lock.owner_is_dead():
             lock.remove()
+    except OSError as error:
+        log.info("the lock file of dead worker %s stays: %s", peer.name, error)
     finally:
         lock.close()
 
@@ -96,6 +108,9 @@ def _lock_path(peer: Peer, folder: SideFolder) -> Path:
 def _judge_by_pid(peer: Peer) -> Verdict:
     """Without a lock to probe, a pid counts only within this boot and this pid namespace."""
     here = _host.this_process()
+    if (peer.pid, peer.pid_started, peer.boot_id) == (here.pid, here.started, here.boot_id):
+        # This very process, and yet not its present incarnation: one that could not say goodbye.
+        return Verdict.DEAD
     if (peer.boot_id, peer.pid_namespace) != (here.boot_id, here.pid_namespace):
         return Verdict.UNKNOWN
     lives = _host.process_is(peer.pid, peer.pid_started)

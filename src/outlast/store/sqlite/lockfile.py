@@ -5,12 +5,14 @@ checksum. The file is memory-mapped and never synced: what it says survives `kil
 reboot nobody believes it.
 """
 
+import errno
 import fcntl
 import mmap
 import os
 import struct
 import threading
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,35 +36,43 @@ class LockFile:
     def __init__(self, folder: SideFolder, incarnation: str) -> None:
         """Made under a temporary name and locked before anybody can find it."""
         self.path = folder.workers / f"{incarnation}.lock"
+        self._mutex = threading.Lock()
+        self._is_closed = False
         temporary = folder.workers / f".{incarnation}.new"
-        self._descriptor = folder.open_file(temporary)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(self._descriptor, _FILE_BYTES)
-        self._map = mmap.mmap(self._descriptor, _FILE_BYTES)
-        self._map[: _HEADER.size] = _header(incarnation)
-        os.rename(temporary, self.path)
+        with ExitStack() as undo:
+            self._descriptor = folder.open_file(temporary)
+            undo.callback(os.close, self._descriptor)
+            undo.callback(temporary.unlink, missing_ok=True)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Blocks are taken now: a full disk must not surface as SIGBUS in the middle of work.
+            os.posix_fallocate(self._descriptor, 0, _FILE_BYTES)
+            self._map = mmap.mmap(self._descriptor, _FILE_BYTES)
+            self._map[: _HEADER.size] = _header(incarnation)
+            os.rename(temporary, self.path)
+            undo.pop_all()
         self.inode = os.fstat(self._descriptor).st_ino
         self._free = list(range(SLOTS - 1, -1, -1))
-        self._used: dict[int, int] = {}
-        self._mutex = threading.Lock()
+        self._used: dict[tuple[int, int], int] = {}
 
     def note(self, grant: Grant) -> bool:
         """Write down that a task's work begins; False when every slot is taken."""
         with self._mutex:
-            slot = self._used.get(grant.seq)
+            if self._is_closed:
+                return False
+            slot = self._used.get((grant.seq, grant.token))
             if slot is None:
                 if not self._free:
                     return False
-                slot = self._used[grant.seq] = self._free.pop()
+                slot = self._used[grant.seq, grant.token] = self._free.pop()
             at = _HEADER_BYTES + slot * _SLOT.size
             self._map[at : at + _SLOT.size] = _slot(grant.seq, grant.token)
             return True
 
-    def clear(self, seq: int) -> None:
-        """Forget a task whose end is committed."""
+    def clear(self, grant: Grant) -> None:
+        """Forget a lease whose end is committed; a newer one on the same task keeps its slot."""
         with self._mutex:
-            slot = self._used.pop(seq, None)
-            if slot is not None:
+            slot = self._used.pop((grant.seq, grant.token), None)
+            if slot is not None and not self._is_closed:
                 at = _HEADER_BYTES + slot * _SLOT.size
                 self._map[at : at + _SLOT.size] = _EMPTY
                 self._free.append(slot)
@@ -74,8 +84,11 @@ class LockFile:
 
     def close(self) -> None:
         """Close the descriptor without unlocking: in a forked child the parent keeps its lock."""
-        self._map.close()
-        os.close(self._descriptor)
+        with self._mutex:
+            if not self._is_closed:
+                self._is_closed = True
+                self._map.close()
+                os.close(self._descriptor)
 
 
 def _header(incarnation: str) -> bytes:
@@ -121,7 +134,7 @@ class ProbedLock:
         self.descriptor = open_existing(path)
         if os.fstat(self.descriptor).st_ino != inode:
             os.close(self.descriptor)
-            raise FileNotFoundError(f"{path} was replaced")
+            raise FileNotFoundError(errno.ENOENT, "the lock file was replaced", str(path))
 
     def owner_is_dead(self) -> bool:
         """Whether the lock is free. Shared, since two exclusive probers would see each other."""

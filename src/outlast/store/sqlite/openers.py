@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from outlast import _host
-from outlast.errors import StoreBusy
+from outlast.errors import StoreBusy, StoreUnwritable
 from outlast.store.sqlite.files import SideFolder, open_existing
 
 _POLL_SECONDS = 0.01
@@ -61,8 +61,11 @@ class OpenersLock:
     def _take(self, mode: int) -> bool:
         try:
             descriptor = open_existing(self.path)
-        except PermissionError:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"{self.path} cannot be opened ({error.strerror}); give this user permission on"
+                " the store, its folder and its side folder"
+            ) from error
         try:
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,6 +1,7 @@
 """Opening a store: to look, which changes nothing, or to serve, which makes it ready first."""
 
 import logging
+import stat
 import time
 from contextlib import closing
 from pathlib import Path
@@ -12,15 +13,18 @@ from outlast.clock import Instant
 from outlast.errors import (
     MigrationRefused,
     NetworkFilesystem,
+    NotAStore,
     SchemaError,
     SchemaNewer,
     StoreNotFound,
+    StoreUnwritable,
 )
 from outlast.settings import Settings
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect, ensure_wal, explained, refuse_foreign_file
 from outlast.store.sqlite.files import SideFolder, sync_folder
 from outlast.store.sqlite.flush import flush
+from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.liveness import Peer, Verdict, judge, sweep_strays
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.readers import Readers
@@ -35,12 +39,12 @@ log = logging.getLogger("outlast.store")
 
 def open_to_look(path: Path, settings: Settings) -> SqliteReads:
     """No migration, no recovery, no flush, no registration; never creates anything."""
-    if not path.exists():
+    if _size(path) < 0:
         raise StoreNotFound(f"there is no store at {path}; enqueue something first")
     _refuse_network(path, settings)
     folder = SideFolder(path)
     openers = OpenersLock(folder)
-    if folder.openers.exists():
+    if file_id(folder.openers) is not None:
         openers.share(settings.open_timeout_seconds)
     try:
         with closing(connect(path, settings.synchronous)) as connection:
@@ -64,13 +68,13 @@ def _refuse_unready(connection: apsw.Connection, path: Path) -> None:
 
 def open_to_serve(path: Path, settings: Settings, now: Instant) -> SqliteStore:
     """Make the store ready if nobody uses it, then join its users."""
-    _refuse_network(path, settings)
     _refuse_foreign(path, settings)
+    _refuse_network(path, settings)
     folder = SideFolder(path)
     folder.make()
     openers = OpenersLock(folder)
     deadline = time.monotonic() + settings.open_timeout_seconds
-    patience_ends = time.monotonic() + MIGRATION_PATIENCE_SECONDS
+    patience_ends: float | None = None
     while True:
         if openers.try_exclusive():
             try:
@@ -78,6 +82,7 @@ def open_to_serve(path: Path, settings: Settings, now: Instant) -> SqliteStore:
             finally:
                 openers.release()
         openers.share(max(0.0, deadline - time.monotonic()))
+        patience_ends = patience_ends or time.monotonic() + MIGRATION_PATIENCE_SECONDS
         try:
             lacking = _lacking(path, settings)
             if not lacking:
@@ -103,8 +108,10 @@ def migrate_by_hand(path: Path, settings: Settings, now: Instant) -> list[str]:
     openers = OpenersLock(folder)
     if not openers.try_exclusive():
         openers.share(settings.open_timeout_seconds)
-        lacking = _lacking(path, settings)
-        openers.release()
+        try:
+            lacking = _lacking(path, settings)
+        finally:
+            openers.release()
         if lacking:
             raise MigrationRefused(
                 f"{path} is in use by {openers.users_in_words()}; stop it, then migrate"
@@ -133,7 +140,9 @@ def prepare(
             ours = refuse_foreign_file(connection, path)
             lacking = migrate.pending(connection)
             if ours and lacking:
-                _refuse_migration(connection, folder, lacking, settings, by_hand)
+                if settings.migrate == "manual" and not by_hand:
+                    raise SchemaError(_migrate_by_hand(path, lacking[0]))
+                _refuse_live_leases(connection, folder, now)
             ensure_wal(connection, path, is_new=not ours)
             for migration in lacking:
                 migrate.apply(connection, migration, now)
@@ -150,26 +159,20 @@ def _registered(connection: apsw.Connection) -> set[str]:
     return {Peer(*row).lock_file for row in rows}
 
 
-def _refuse_migration(
-    connection: apsw.Connection,
-    folder: SideFolder,
-    lacking: list[migrate.Migration],
-    settings: Settings,
-    by_hand: bool,
-) -> None:
-    if settings.migrate == "manual" and not by_hand:
-        raise SchemaError(
-            f"{folder.database} lacks migration {lacking[0].number} ({lacking[0].name}) and the"
-            ' setting migrate is "manual"; call migrate() when it suits you'
-        )
+def _migrate_by_hand(path: Path, lacking: migrate.Migration) -> str:
+    return (
+        f"{path} lacks migration {lacking.number} ({lacking.name}) and the setting migrate is"
+        ' "manual"; call migrate() when it suits you'
+    )
+
+
+def _refuse_live_leases(connection: apsw.Connection, folder: SideFolder, now: Instant) -> None:
+    """Nobody may be working on a task while its table changes shape."""
     if 1 not in migrate.applied(connection):
         return
-    rows = Transaction(connection).rows("holding_peers")
-    alive = [
-        peer
-        for peer in (Peer(*row) for row in rows)
-        if judge(peer, folder).verdict is not Verdict.DEAD
-    ]
+    values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id()}
+    peers = (Peer(*row) for row in Transaction(connection).rows("holding_peers", values))
+    alive = [peer for peer in peers if judge(peer, folder).verdict is not Verdict.DEAD]
     if alive:
         names = ", ".join(f"{peer.name} (pid {peer.pid})" for peer in alive)
         raise MigrationRefused(
@@ -179,7 +182,7 @@ def _refuse_migration(
 
 def _refuse_foreign(path: Path, settings: Settings) -> None:
     """Leave other programs' files alone, before as much as a folder is made beside them."""
-    if path.exists() and path.stat().st_size > 0:
+    if _size(path) > 0:
         with closing(connect(path, settings.synchronous)) as connection:
             if refuse_foreign_file(connection, path):
                 _refuse_future(connection)
@@ -194,9 +197,26 @@ def _refuse_future(connection: apsw.Connection) -> None:
         log.debug("an edited migration is reported once the store is ours to judge")
 
 
+def _size(path: Path) -> int:
+    """The size of a file, -1 when there is none; refuses folders, devices and impossible names."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return -1
+    except OSError as error:
+        raise StoreUnwritable(
+            f"{path} cannot be used ({error.strerror}); choose another path"
+        ) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAStore(f"{path} is not a file; choose the path of a file for the store")
+    if found.st_nlink > 1:
+        raise NotAStore(f"{path} has several names (hard links); give the store a single one")
+    return found.st_size
+
+
 def _refuse_network(path: Path, settings: Settings) -> None:
     place = path
-    while not place.exists():
+    while file_id(place) is None and place != place.parent:
         place = place.parent
     kind = _host.filesystem_type(place)
     if _host.is_network_filesystem(kind) and not settings.allow_network_filesystem:

@@ -1,6 +1,7 @@
 """Reading connections: each read is one consistent snapshot and never waits for the writer."""
 
 import ctypes
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,10 @@ from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
+CLOSE_TIMEOUT_SECONDS = 30
+
+log = logging.getLogger("outlast.store")
+
 
 class Readers:
     """A small pool; a thread borrows a connection for one read."""
@@ -22,62 +27,81 @@ class Readers:
         self._path = path
         self._synchronous = synchronous
         self._idle: list[apsw.Connection] = []
-        self._all: list[apsw.Connection] = []
-        self._lent = 0
+        self._lent: set[apsw.Connection] = set()
         self._closed = False
+        self._is_quiet = False
         self._changed = threading.Condition()
 
     def read(self, context: str, query: Callable[[Transaction], T]) -> T:
         """Run a query in a read transaction of its own."""
-        connection = self._borrow()
+        connection: apsw.Connection | None = None
         try:
+            connection = self._borrow()
             connection.execute("BEGIN")
             return query(Transaction(connection))
         except apsw.Error as error:
             raise explained(error, context, self._path) from error
         finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._give_back(connection)
+            if connection is not None:
+                self._give_back(connection)
 
     def _borrow(self) -> apsw.Connection:
         with self._changed:
             if self._closed:
                 raise StoreError("this store was closed; open it again")
-            self._lent += 1
-            if self._idle:
-                return self._idle.pop()
-        try:
-            connection = connect(self._path, self._synchronous)
-            connection.pragma("query_only", "ON")
-            self._all.append(connection)
+            connection = self._idle.pop() if self._idle else self._connect()
+            self._lent.add(connection)
             return connection
-        except BaseException:
-            with self._changed:
-                self._lent -= 1
-                self._changed.notify_all()
-            raise
+
+    def _connect(self) -> apsw.Connection:
+        connection = connect(self._path, self._synchronous)
+        connection.pragma("query_only", "ON")
+        return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
+        """Ends the read; a connection that cannot end it is closed rather than lent again."""
         with self._changed:
-            self._lent -= 1
-            self._idle.append(connection)
-            self._changed.notify_all()
+            try:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._idle.append(connection)
+            except apsw.Error:
+                connection.close(True)
+            finally:
+                self._lent.discard(connection)
+                self._changed.notify_all()
 
     def close(self) -> None:
-        """Wait for the reads under way, then close every connection."""
+        """Wait for the reads under way, within reason, then close every connection."""
         with self._changed:
             self._closed = True
-            self._changed.wait_for(lambda: self._lent == 0)
-            for connection in self._idle:
-                connection.close()
-            self._idle.clear()
-            self._all.clear()
+            if not self._changed.wait_for(lambda: not self._lent, CLOSE_TIMEOUT_SECONDS):
+                log.warning(
+                    "%d reads of %s did not end and are abandoned", len(self._lent), self._path
+                )
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def quiesce(self, timeout_seconds: float) -> bool:
+        """Before a fork: wait until no read is under way, and hold the next ones off."""
+        self._changed.acquire()
+        self._is_quiet = self._changed.wait_for(lambda: not self._lent, timeout_seconds)
+        return self._is_quiet
+
+    def resume(self) -> None:
+        """After the fork, in the parent: go on."""
+        self._is_quiet = False
+        self._changed.release()
 
     def abandon(self) -> None:
-        """In a forked child: never touch the inherited connections again."""
-        for connection in self._all:
+        """In a forked child: let go of the parent's connections; see Writer.abandon."""
+        self._closed = True
+        for connection in self._lent:
             immortalize(connection)
+        self._close_idle()
 
 
 def immortalize(connection: apsw.Connection) -> None:

@@ -6,9 +6,11 @@ from typing import Any, TypeVar
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
+from outlast.errors import StoreReplaced
 from outlast.store.base import KeyRecord, SchemaReport
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.heal import dead_peers, leases_ran_out
 from outlast.store.sqlite.liveness import Peer, judge
 from outlast.store.sqlite.openers import OpenersLock
@@ -28,9 +30,16 @@ class SqliteReads:
         self._readers = readers
         self._folder = folder
         self._openers = openers
+        self._file_id = file_id(folder.database)
         self.closed = False
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        if file_id(self._folder.database) != self._file_id:
+            self.closed = True
+            raise StoreReplaced(
+                f"{self._folder.database} was replaced or removed while it was open; what it held"
+                " is no longer to be seen here. Find out who did that, then open it anew"
+            )
         return self._readers.read(context, query)
 
     def _tasks(self, name: str, **values: Any) -> list[Task]:
@@ -184,6 +193,14 @@ class SqliteReads:
         self.closed = True
         self._readers.close()
         self._openers.release()
+
+    def quiesce(self, timeout_seconds: float) -> bool:
+        """Before a fork: no read under way, and none begun until resume()."""
+        return self._readers.quiesce(timeout_seconds)
+
+    def resume(self) -> None:
+        """After the fork, in the parent: go on."""
+        self._readers.resume()
 
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without closing it."""

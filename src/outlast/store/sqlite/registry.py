@@ -4,12 +4,16 @@ POSIX locks belong to a process and an inode, so what guards a file must be one 
 and inode. This module is the single place that holds such process-wide state.
 """
 
+import atexit
+import logging
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import TypeVar
 
-from outlast.clock import Instant
+from outlast.clock import Instant, SystemClock
+from outlast.errors import InvalidInput, OutlastError, StoreError
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.sqlite import opening
@@ -18,6 +22,10 @@ from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.store import SqliteStore
 
 S = TypeVar("S", bound=SqliteReads)
+
+FORK_PATIENCE_SECONDS = 10.0
+
+log = logging.getLogger("outlast.store")
 
 
 class Registry:
@@ -28,21 +36,30 @@ class Registry:
         self._serving: dict[FileId, SqliteStore] = {}
         self._looking: dict[FileId, SqliteReads] = {}
         self._users: dict[int, int] = {}
+        self._busy_at_fork: set[FileId] = set()
+        self._inherited_in_use: set[FileId] = set()
 
     def serve(self, path: Path, settings: Settings, now: Instant) -> SqliteStore:
         """Join the store that serves this file in this process, or open it."""
         with self._mutex:
+            self._refuse_inherited(path)
             found = self._current(self._serving, path)
             if found is None:
                 self._stop_looking(path, now)
                 found = opening.open_to_serve(path, settings, now)
                 self._serving[_identity(path)] = found
+            elif found.synchronous != settings.synchronous:
+                raise InvalidInput(
+                    f"{path} is open in this process with synchronous={found.synchronous!r};"
+                    " use the same setting, for all objects on one file share one connection"
+                )
             self._users[id(found)] = self._users.get(id(found), 0) + 1
             return found
 
     def look(self, path: Path, settings: Settings) -> SqliteReads:
         """Join whatever this process has open on the file, or open it to look."""
         with self._mutex:
+            self._refuse_inherited(path)
             found = self._current(self._serving, path) or self._current(self._looking, path)
             if found is None:
                 found = opening.open_to_look(path, settings)
@@ -89,14 +106,51 @@ class Registry:
             return None
         return stores[identity]
 
+    def close_at_exit(self, was_interrupted: bool) -> None:
+        """The interpreter ends and somebody forgot to close."""
+        for store in self._serving.values():
+            try:
+                store.close_at_exit(SystemClock().now(), was_interrupted)
+            except OutlastError as error:
+                log.debug("leaving at exit: %s", error)
+
+    def quiesce(self) -> None:
+        """Before a fork: let every operation end, for a child cannot inherit half of one."""
+        self._mutex.acquire()
+        self._busy_at_fork = {
+            identity
+            for identity, store in self._stores()
+            if not store.quiesce(FORK_PATIENCE_SECONDS)
+        }
+
+    def resume(self) -> None:
+        """After a fork, in the parent: go on."""
+        for _, store in self._stores():
+            store.resume()
+        self._mutex.release()
+
     def abandon(self) -> None:
-        """In a forked child: everything inherited belongs to the parent."""
+        """After a fork, in the child: everything inherited belongs to the parent."""
+        stores = self._stores()
+        self._inherited_in_use |= self._busy_at_fork
         self._mutex = threading.RLock()
-        for store in (*self._serving.values(), *self._looking.values()):
-            store.abandon()
-        self._serving.clear()
-        self._looking.clear()
-        self._users.clear()
+        self._serving, self._looking, self._users = {}, {}, {}
+        for _, store in stores:
+            try:
+                store.abandon()
+            except Exception as error:
+                log.warning("leaving the parent's store behind: %s", error)
+
+    def _stores(self) -> list[tuple[FileId, SqliteReads]]:
+        return [*self._serving.items(), *self._looking.items()]
+
+    def _refuse_inherited(self, path: Path) -> None:
+        """A file whose transaction was under way at the fork cannot be opened safely here."""
+        if file_id(path) in self._inherited_in_use:
+            raise StoreError(
+                f"{path} was in the middle of an operation when this process was forked, and"
+                " cannot be opened here; fork while it is idle, or start processes with spawn"
+            )
 
 
 def _identity(path: Path) -> FileId:
@@ -105,5 +159,13 @@ def _identity(path: Path) -> FileId:
     return found
 
 
+def _leave_at_exit() -> None:
+    last = getattr(sys, "last_type", None)
+    registry.close_at_exit(last is not None and issubclass(last, KeyboardInterrupt))
+
+
 registry = Registry()
-os.register_at_fork(after_in_child=registry.abandon)
+os.register_at_fork(
+    before=registry.quiesce, after_in_parent=registry.resume, after_in_child=registry.abandon
+)
+atexit.register(_leave_at_exit)

@@ -51,6 +51,7 @@ def settle_grants(
     standing = {row[0]: Standing(*row) for row in rows}
     answers: list[bool] = []
     endings: list[Ending] = []
+    ended: set[Grant] = set()
     lost: list[str] = []
     for grant, task_id, cause, result in settlements:
         found = standing.get(grant.seq)
@@ -58,10 +59,9 @@ def settle_grants(
         answers.append(stands)
         if stands and found is not None:
             endings.append((found, cause, result))
+            ended.add(grant)
             del standing[grant.seq]
-        elif tx.value("settled_by_grant", {"seq": grant.seq, "token": grant.token}) is None and (
-            grant.seq not in {ending[0].seq for ending in endings}
-        ):
+        elif grant not in ended and tx.value("settled_by_grant", grant._asdict()) is None:
             lost.append(task_id)
     move(tx, endings, now)
     return answers, lost

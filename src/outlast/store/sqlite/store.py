@@ -1,26 +1,20 @@
 """The store opened to serve: each verb is one operation handed to the writer."""
 
 import logging
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import WORKER, Cause, Outcome, Parked
+from outlast.domain.lifecycle import Cause, Parked
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
     InvalidTransition,
     LeaseLost,
-    OutlastError,
-    SecondSqliteCopy,
-    StoreReplaced,
     TaskNotFound,
 )
-from outlast.settings import Settings
 from outlast.store.base import (
     Claimed,
     ClaimRequest,
-    FlushResult,
     Grant,
     Healed,
     LeaseLength,
@@ -29,46 +23,21 @@ from outlast.store.base import (
     RecoveryPolicy,
     Settlement,
     Statement,
+    Ticking,
 )
 from outlast.store.sqlite import checkpoints, claim, enqueue, settle
-from outlast.store.sqlite.database import Database
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.flush import flush
-from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.heal import Healer
-from outlast.store.sqlite.liveness import Incarnation
-from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.holding import DeclaredDead
+from outlast.store.sqlite.serving import GIVE_BACK, Serving
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
-EPOCH_SHIFT = 40
-GIVE_BACK = Cause(Outcome.RELEASE, WORKER)
-
 log = logging.getLogger("outlast.store")
 
 
-class SqliteStore(SqliteReads):
-    """One process's serving of one file; shared by all its Outlast objects."""
-
-    def __init__(self, folder: SideFolder, openers: OpenersLock, settings: Settings) -> None:
-        self._settings = settings
-        self._gate = WriteGate(folder, settings.stall_seconds, settings.write_timeout_seconds)
-        self._database = Database(folder, self._gate, settings)
-        super().__init__(self._database.readers, folder, openers)
-        self._incarnation: Incarnation | None = None
-        self._holders: dict[str, int] = {}
-        self._came_up_empty = False
-        self._doubtful: list[Settlement] = []
-        self._flushed_pages = 0
-        self._mutex = threading.Lock()
-        epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
-        self._token_floor = int(epoch or 0) << EPOCH_SHIFT
-
-    def incarnation_id(self) -> str:
-        """This process's own incarnation, or nothing while it holds no tasks."""
-        return self._incarnation.id if self._incarnation else ""
+class SqliteStore(Serving):
+    """The verbs of the Store protocol on SQLite."""
 
     def add(
         self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
@@ -83,48 +52,60 @@ class SqliteStore(SqliteReads):
 
         return self._write("enqueue", operation, (task.id for task in new))
 
-    def claim(self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength) -> list[Claimed]:
+    def claim(
+        self,
+        request: ClaimRequest,
+        now: Instant,
+        lease_ms: LeaseLength,
+        clock: Ticking | None = None,
+    ) -> list[Claimed]:
         """Move the best eligible tasks to running and hand them out."""
-        if self._came_up_empty and not self._doubtful and not self._anything_eligible(request, now):
+        if (
+            self._came_up_empty
+            and not self._holding.doubtful
+            and not self._anything_eligible(request, now)
+        ):
             return []
-        incarnation = self._own_incarnation()
-        registered: dict[str, int] = {}
-        task_ids: list[str] = []
-        doubtful, self._doubtful = self._doubtful, []
+        with self._holding.claiming:
+            try:
+                return self._claim(request, now, lease_ms, clock)
+            except DeclaredDead:
+                log.warning("this process was declared dead by another and begins anew")
+                self._holding.begin_anew()
+                return self._claim(request, now, lease_ms, clock)
 
-        def operation(tx: Transaction) -> list[Claimed]:
-            settle.settle_grants(tx, doubtful, now)
-            times = {"now": now.utc_ms, "mono": now.mono_ms}
-            holder = self._holders.get(request.worker) or tx.value(
-                "register_worker", incarnation.registration(request.worker) | times
-            )
-            registered[request.worker] = holder
-            terms = claim.Claim(request, holder, self._token_floor, now, lease_ms)
+    def _claim(
+        self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength, clock: Ticking | None
+    ) -> list[Claimed]:
+        """One claim at a time, so that grants in doubt are never another thread's new ones."""
+        holding = self._holding
+        task_ids: list[str] = []
+        doubtful, holding.doubtful = holding.doubtful, []
+        holding.incarnation()
+
+        def operation(tx: Transaction) -> tuple[int, list[Claimed]]:
+            moment = clock() if clock else now
+            settle.settle_grants(tx, doubtful, moment)
+            row = holding.row(tx, request.worker, moment)
+            terms = claim.Claim(request, row, self._token_floor, moment, lease_ms)
             claimed = claim.claim_tasks(tx, terms)
             task_ids.extend(one.task_id for one in claimed)
             doubtful.extend(Settlement(one.grant, one.task_id, GIVE_BACK) for one in claimed)
-            return claimed
+            return row, claimed
 
         try:
-            claimed = self._write("claim", operation, task_ids)
+            row, claimed = self._write("claim", operation, task_ids)
         except BaseException:
             # If it did commit, nobody holds these leases: the next claim gives them back first.
-            self._doubtful += doubtful
+            holding.doubtful += doubtful
             raise
-        self._holders.update(registered)
+        holding.remember(request.worker, row)
         self._came_up_empty = not claimed
         return claimed
 
     def _anything_eligible(self, request: ClaimRequest, now: Instant) -> bool:
         """An idle poller asks by reading, so that it never stands in a writer's way."""
         return self._read("looking for work", lambda tx: claim.anything_eligible(tx, request, now))
-
-    def _own_incarnation(self) -> Incarnation:
-        """Made when this process first holds something; its lock file is there before its row."""
-        with self._mutex:
-            if self._incarnation is None:
-                self._incarnation = Incarnation(self._folder)
-            return self._incarnation
 
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
         """Remove the best eligible tasks and return them: at most once, lost if you crash."""
@@ -143,7 +124,7 @@ class SqliteStore(SqliteReads):
 
         answers, lost = self._write("settle", operation, (one.task_id for one in settlements))
         for settlement in settlements:
-            self._forget_start(settlement.grant)
+            self._holding.forget(settlement.grant)
         if lost:
             kept = sum(answers)
             raise LeaseLost(lost, f" ({kept} others were settled)" if kept else "")
@@ -161,33 +142,36 @@ class SqliteStore(SqliteReads):
         return found
 
     def renew(
-        self, grants: Sequence[Grant], now: Instant, lease_ms: int, stage: str | None = None
+        self,
+        grants: Sequence[Grant],
+        now: Instant,
+        lease_ms: int,
+        stage: str | None = None,
+        clock: Ticking | None = None,
     ) -> list[bool]:
         """Push leases out to now plus their length; False for each that is no longer current."""
-        times = {"now": now.utc_ms, "mono": now.mono_ms, "lease_ms": lease_ms, "stage": stage}
-        return self._write(
-            "renew",
-            lambda tx: [tx.run("renew_lease", grant._asdict() | times) == 1 for grant in grants],
-        )
+
+        def operation(tx: Transaction) -> list[bool]:
+            utc_ms, mono_ms = clock() if clock else now
+            times = {"now": utc_ms, "mono": mono_ms, "lease_ms": lease_ms, "stage": stage}
+            return [tx.run("renew_lease", grant._asdict() | times) == 1 for grant in grants]
+
+        return self._write("renew", operation)
 
     def note_start(self, grant: Grant) -> None:
         """Record that a prefetched task's work begins now; unsynced, but it survives kill -9."""
-        if self._incarnation is None or not self._incarnation.lock_file.note(grant):
+        if not self._holding.note(grant):
             self._write("renew", lambda tx: tx.run("mark_started", grant._asdict()))
-
-    def _forget_start(self, grant: Grant) -> None:
-        if self._incarnation is not None:
-            self._incarnation.lock_file.clear(grant.seq)
 
     def park(self, task_id: str, reason: Parked, now: Instant) -> bool:
         """Keep a pending task from being claimed."""
-        return self._change_waiting(task_id, "park_task", {"id": task_id, "reason": reason.value})
+        return self._change_waiting(task_id, "park_task", now, reason=reason.value)
 
     def unpark(self, task_id: str, now: Instant) -> bool:
         """Make a parked task eligible again; False when it was not parked."""
-        return self._change_waiting(task_id, "unpark_task", {"id": task_id})
+        return self._change_waiting(task_id, "unpark_task", now)
 
-    def _change_waiting(self, task_id: str, name: str, values: dict[str, str]) -> bool:
+    def _change_waiting(self, task_id: str, name: str, now: Instant, **values: str) -> bool:
         def operation(tx: Transaction) -> bool:
             status = tx.value("status_of", {"id": task_id})
             if status is None:
@@ -196,7 +180,7 @@ class SqliteStore(SqliteReads):
                 raise InvalidTransition(
                     f"task {task_id} is {status}; only a pending task can be parked or unparked"
                 )
-            return tx.run(name, values) == 1
+            return tx.run(name, {"id": task_id, "now": now.utc_ms} | values) == 1
 
         return self._write("park", operation, [task_id])
 
@@ -241,82 +225,3 @@ class SqliteStore(SqliteReads):
         """
         self._write("resolve", lambda tx: tx.run("bump_fence"))
         return self.get(task_id)
-
-    def flush_wal(self, mode: str) -> FlushResult:
-        """Move the log's content into the main file."""
-        writer = self._database.writer
-        return writer.exclusively("flushing the WAL", lambda connection: flush(connection, mode))
-
-    def _write(
-        self, context: str, operation: Callable[[Transaction], T], task_ids: Iterable[str] = ()
-    ) -> T:
-        try:
-            result = self._database.writer.run(context, operation, task_ids)
-        except SecondSqliteCopy:
-            self._reconnect()
-            raise
-        except StoreReplaced:
-            self.closed = True
-            raise
-        self._flush_if_due()
-        return result
-
-    def _flush_if_due(self) -> None:
-        """A failed routine flush is logged and tried again; the commit before it stands."""
-        pages = self._database.writer.wal_pages
-        restarted = pages < self._flushed_pages
-        grown_pages = pages if restarted else pages - self._flushed_pages
-        if grown_pages < self._settings.flush_pages:
-            return
-        limit_pages = self._settings.wal_limit_bytes // 4096
-        try:
-            self.flush_wal("truncate" if pages >= limit_pages else "passive")
-        except OutlastError as error:
-            log.warning("flushing the WAL failed and will be tried again: %s", error)
-        self._flushed_pages = pages
-
-    def _reconnect(self) -> None:
-        """After the process lost its locks, only new connections know what they hold."""
-        self._database.close()
-        self._database = Database(self._folder, self._gate, self._settings)
-        self._readers = self._database.readers
-
-    def close(self, now: Instant) -> None:
-        """Put back what is still held, leave the workers' list, flush, and let go of the files."""
-        if self.closed:
-            self._let_go()
-            return
-        try:
-            if self._incarnation is not None:
-                self._leave(self._incarnation, now)
-            self.flush_wal("truncate")
-        except OutlastError as error:
-            log.warning("closing the store: %s; recovery will see to the rest", error)
-        self._let_go()
-
-    def _leave(self, incarnation: Incarnation, now: Instant) -> None:
-        def operation(tx: Transaction) -> None:
-            values = {"incarnation": incarnation.id, "limit": -1}
-            held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
-            settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
-            ending = {"incarnation": incarnation.id, "state": "left", "now": now.utc_ms}
-            tx.run("end_worker", ending)
-
-        self._write("close", operation)
-
-    def _let_go(self) -> None:
-        self.closed = True
-        self._database.close()
-        if self._incarnation is not None:
-            self._incarnation.lock_file.remove()
-            self._incarnation = None
-        self._gate.close()
-        self._openers.release()
-
-    def abandon(self) -> None:
-        """In a forked child: let go of what was inherited without closing or unlocking it."""
-        self._database.abandon()
-        if self._incarnation is not None:
-            self._incarnation.lock_file.close()
-        self._gate.close()
-        super().abandon()

@@ -10,10 +10,11 @@ BEGIN
     SELECT RAISE(ABORT, 'a task cannot move that way: see the legal moves in the documentation');
 END;
 
--- Moves and renewals set state_changed_at or heartbeat_at and are spared; this fires for what sets
--- neither: parking, hand-written SQL. The view derives updated_at from the newest of the three.
+-- Outlast's own statements set one of the three times themselves; this fires for hand-written SQL
+-- alone. The view derives updated_at from the newest of the three.
 CREATE TRIGGER update_work_items_timestamp AFTER UPDATE ON tasks
 WHEN new.state_changed_at IS old.state_changed_at AND new.heartbeat_at IS old.heartbeat_at
+     AND new.touched_at IS old.touched_at
 BEGIN
     UPDATE tasks SET touched_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
     WHERE seq = new.seq;

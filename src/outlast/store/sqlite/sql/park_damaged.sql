@@ -1,1 +1,1 @@
-UPDATE tasks SET parked = 'partial' WHERE status = 'pending' AND seq = :seq
+UPDATE tasks SET parked = 'partial', touched_at = :now WHERE status = 'pending' AND seq = :seq

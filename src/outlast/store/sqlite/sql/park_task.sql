@@ -1,1 +1,1 @@
-UPDATE tasks SET parked = :reason, not_before = NULL WHERE id = :id AND status = 'pending'
+UPDATE tasks SET parked = :reason, not_before = NULL, touched_at = :now WHERE id = :id AND status = 'pending'

@@ -1,0 +1,92 @@
+"""This process as a holder of tasks: its incarnation, its names, and what it has begun."""
+
+import threading
+
+from outlast.clock import Instant
+from outlast.errors import StoreError, StoreUnwritable
+from outlast.store.base import Grant, Settlement
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.liveness import Incarnation
+from outlast.store.sqlite.transaction import Transaction
+
+
+class DeclaredDead(Exception):
+    """Another process took this incarnation for dead and said so in the table."""
+
+
+class Holding:
+    """Made when the process first holds something: its lock file is there before its row."""
+
+    def __init__(self, folder: SideFolder) -> None:
+        self._folder = folder
+        self._incarnation: Incarnation | None = None
+        self._holders: dict[str, int] = {}
+        self._mutex = threading.Lock()
+        self.claiming = threading.Lock()
+        self.doubtful: list[Settlement] = []
+        self.is_ending = False
+
+    @property
+    def id(self) -> str:
+        """The incarnation's id, or nothing while this process holds nothing."""
+        return self._incarnation.id if self._incarnation else ""
+
+    def incarnation(self) -> Incarnation:
+        """This process's incarnation, made if need be."""
+        with self._mutex:
+            if self._incarnation is None:
+                try:
+                    self._folder.make()
+                    self._incarnation = Incarnation(self._folder)
+                except OSError as error:
+                    raise StoreUnwritable(
+                        f"no lock file can be made in {self._folder.workers} ({error.strerror});"
+                        " free some space there, or give this user permission"
+                    ) from error
+            return self._incarnation
+
+    def row(self, tx: Transaction, worker: str, now: Instant) -> int:
+        """The row to claim under, registered in the claim's own transaction if it is new."""
+        if self.is_ending:
+            raise StoreError("this store is being closed; open it again")
+        known = self._holders.get(worker)
+        if known is not None:
+            if tx.value("worker_state", {"seq": known}) != "alive":
+                raise DeclaredDead
+            return known
+        times = {"now": now.utc_ms, "mono": now.mono_ms}
+        return int(tx.value("register_worker", self.incarnation().registration(worker) | times))
+
+    def remember(self, worker: str, row: int) -> None:
+        """A claim committed, and with it the worker's row."""
+        self._holders[worker] = row
+
+    def begin_anew(self) -> None:
+        """After being declared dead: a new incarnation, for only a new one can be alive."""
+        self.end(has_left=False)
+
+    def note(self, grant: Grant) -> bool:
+        """Write down that a task's work begins; False when it cannot be noted in the file."""
+        return self._incarnation is not None and self._incarnation.lock_file.note(grant)
+
+    def forget(self, grant: Grant) -> None:
+        """A lease's end is committed."""
+        if self._incarnation is not None:
+            self._incarnation.lock_file.clear(grant)
+
+    def end(self, has_left: bool) -> None:
+        """A lock file outlives a process that could not say goodbye: free, it says who died."""
+        with self._mutex:
+            incarnation, self._incarnation = self._incarnation, None
+            self._holders.clear()
+        if incarnation is None:
+            return
+        if has_left:
+            incarnation.lock_file.remove()
+        else:
+            incarnation.lock_file.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close without unlocking; the lock is the parent's."""
+        if self._incarnation is not None:
+            self._incarnation.lock_file.close()

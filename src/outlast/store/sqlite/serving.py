@@ -1,0 +1,172 @@
+"""One process's serving of one file: connections, the write path, flushes, closing, forks."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from outlast.clock import Instant
+from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
+from outlast.errors import OutcomeUnknown, OutlastError, SecondSqliteCopy, StoreReplaced
+from outlast.settings import Settings
+from outlast.store.base import FlushResult
+from outlast.store.sqlite import settle
+from outlast.store.sqlite.database import Database
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.flush import flush
+from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.holding import Holding
+from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+
+EPOCH_SHIFT = 40
+PAGE_BYTES = 4096
+# Not the worker's own doing: a lease given back for it must not look as if it had settled.
+GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
+
+log = logging.getLogger("outlast.store")
+
+
+class Serving(SqliteReads):
+    """What every verb of the store stands on; shared by all Outlast objects of the process."""
+
+    def __init__(self, folder: SideFolder, openers: OpenersLock, settings: Settings) -> None:
+        self._settings = settings
+        self._gate = WriteGate(folder, settings.stall_seconds, settings.write_timeout_seconds)
+        try:
+            self._database = Database(folder, self._gate, settings)
+        except BaseException:
+            self._gate.close()
+            raise
+        super().__init__(self._database.readers, folder, openers)
+        self._holding = Holding(folder)
+        self._came_up_empty = False
+        self._flushed_pages = 0
+        self._connecting = threading.Lock()
+        epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
+        self._token_floor = int(epoch or 0) << EPOCH_SHIFT
+
+    @property
+    def synchronous(self) -> str:
+        """How durable a commit is here."""
+        return self._settings.synchronous
+
+    def incarnation_id(self) -> str:
+        """This process's own incarnation, or nothing while it holds no tasks."""
+        return self._holding.id
+
+    def flush_wal(self, mode: str) -> FlushResult:
+        """Move the log's content into the main file."""
+        writer = self._database.writer
+        return writer.exclusively("flushing the WAL", lambda connection: flush(connection, mode))
+
+    def _write(
+        self, context: str, operation: Callable[[Transaction], T], task_ids: Iterable[str] = ()
+    ) -> T:
+        database = self._database
+        try:
+            result = database.writer.run(context, operation, task_ids)
+        except (SecondSqliteCopy, StoreReplaced):
+            self._reconnect(database)
+            raise
+        except OutcomeUnknown as error:
+            if isinstance(error.__cause__, StoreReplaced):
+                self._reconnect(database)
+            raise
+        self._flush_if_due()
+        return result
+
+    def _flush_if_due(self) -> None:
+        """A failed routine flush is logged and tried again; the commit before it stands."""
+        pages = self._database.writer.wal_pages
+        restarted = pages < self._flushed_pages
+        grown_pages = pages if restarted else pages - self._flushed_pages
+        if grown_pages < self._settings.flush_pages:
+            return
+        limit_pages = self._settings.wal_limit_bytes // PAGE_BYTES
+        try:
+            self.flush_wal("truncate" if pages >= limit_pages else "passive")
+        except OutlastError as error:
+            log.warning("flushing the WAL failed and will be tried again: %s", error)
+        self._flushed_pages = pages
+
+    def _reconnect(self, failed: Database) -> None:
+        """After locks, log or side folder were lost, only new connections know what they hold.
+
+        With the main file itself gone there is nothing to connect to: this store has ended.
+        """
+        with self._connecting:
+            if self._database is not failed or self.closed:
+                return
+            if not failed.writer.database_is_there():
+                self.closed = True
+                return
+            try:
+                failed.writer.rescue_unlinked_log()
+                failed.close()
+                self._folder.make()
+                self._openers.share(self._settings.open_timeout_seconds)
+                self._database = Database(self._folder, self._gate, self._settings)
+                self._readers = self._database.readers
+            except OutlastError as error:
+                log.warning("connecting anew failed, this store has ended: %s", error)
+                self.closed = True
+
+    def close(self, now: Instant) -> None:
+        """Put back what is still held, leave the workers' list, flush, and let go of the files."""
+        has_left = False
+        if not self.closed:
+            try:
+                self._leave(now)
+                has_left = True
+                self.flush_wal("truncate")
+            except OutlastError as error:
+                log.warning("closing the store: %s; recovery will see to the rest", error)
+        self.closed = True
+        self._database.close()
+        self._holding.end(has_left)
+        self._gate.close()
+        self._openers.release()
+
+    def _leave(self, now: Instant) -> None:
+        """No claim comes after this one transaction, so nothing is left behind."""
+
+        def operation(tx: Transaction) -> None:
+            self._holding.is_ending = True
+            values = {"incarnation": self._holding.id, "limit": -1}
+            held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
+            settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            ending = {"incarnation": self._holding.id, "state": "left", "now": now.utc_ms}
+            tx.run("end_worker", ending)
+
+        if self._holding.id:
+            self._write("close", operation)
+
+    def close_at_exit(self, now: Instant, was_interrupted: bool) -> None:
+        """Leave politely when nothing is held, or on Ctrl-C; otherwise this exit is a crash.
+
+        Work that ends its own process must be charged for it, or it would come back for ever.
+        """
+        own = {"incarnation": self.incarnation_id(), "limit": 1}
+        held = self._read("leaving", lambda tx: tx.row("situations_of_incarnation", own))
+        if was_interrupted or held is None:
+            self.close(now)
+
+    def quiesce(self, timeout_seconds: float) -> bool:
+        """Before a fork: no operation under way, and none begun until resume()."""
+        return self._database.quiesce(timeout_seconds)
+
+    def resume(self) -> None:
+        """After the fork, in the parent: go on."""
+        self._database.resume()
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what was inherited without unlocking it."""
+        self.closed = True
+        self._database.abandon()
+        self._holding.abandon()
+        self._gate.close()
+        self._openers.release()

@@ -1,0 +1,1 @@
+UPDATE tasks SET keyed = 1 WHERE id = :id

@@ -1,0 +1,1 @@
+SELECT state FROM workers WHERE seq = :seq

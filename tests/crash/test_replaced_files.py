@@ -1,0 +1,124 @@
+"""A file unlinked or replaced under an open store: refused before any acknowledgement."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast import OutcomeUnknown, Outlast, StoreReplaced, _probe
+from tests.support.foreign import foreign_statuses
+
+
+def _unlink_log(database: Path) -> None:
+    Path(f"{database}-wal").unlink()
+
+
+def _replace_log(database: Path) -> None:
+    _renamed_over(Path(f"{database}-wal"))
+
+
+def _replace_database(database: Path) -> None:
+    _renamed_over(database)
+
+
+def _unlink_database(database: Path) -> None:
+    database.unlink()
+
+
+def _renamed_over(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(b"")
+    os.rename(other, path)
+
+
+def _unlink_openers_lock(database: Path) -> None:
+    (database.parent / f"{database.name}-outlast" / "openers").unlink()
+
+
+TRICKS = [
+    _unlink_log,
+    _replace_log,
+    _replace_database,
+    _unlink_database,
+    _unlink_openers_lock,
+]
+tricks = pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.__name__.strip("_"))
+
+
+@pytest.fixture
+def used(app: Outlast) -> Iterator[Outlast]:
+    app.enqueue_many("work", range(3), id=["a", "b", "c"])
+    yield app
+    _probe.arm(None)
+
+
+@tricks
+def test_nothing_is_stored_or_handed_out_once_a_file_was_replaced(
+    used: Outlast, trick: Callable[[Path], None]
+) -> None:
+    (lease,) = used.claim("w")
+    trick(used.path)
+    with pytest.raises(StoreReplaced, match="was replaced or removed while it was open"):
+        lease.complete()
+
+
+@tricks
+def test_an_enqueue_is_refused_once_a_file_was_replaced(
+    used: Outlast, trick: Callable[[Path], None]
+) -> None:
+    trick(used.path)
+    with pytest.raises(StoreReplaced):
+        used.enqueue("work", id="lost")
+
+
+@tricks
+def test_a_claim_is_refused_once_a_file_was_replaced(
+    used: Outlast, trick: Callable[[Path], None]
+) -> None:
+    trick(used.path)
+    with pytest.raises(StoreReplaced):
+        used.claim("w")
+
+
+@tricks
+@pytest.mark.parametrize("point", ["enqueue.begun", "enqueue.written", "enqueue.committed"])
+def test_a_file_replaced_during_a_transaction_is_noticed_before_the_acknowledgement(
+    used: Outlast, trick: Callable[[Path], None], point: str
+) -> None:
+    _probe.arm(lambda name: trick(used.path) if name == point else None)
+    with pytest.raises(OutcomeUnknown, match="resolve") as caught:
+        used.enqueue("work", id="doubtful")
+    assert caught.value.task_ids == ("doubtful",)
+    _probe.arm(None)
+    used.open()
+    resolved = used.resolve("doubtful")
+    assert (resolved is not None) is ("doubtful" in foreign_statuses(used.path))
+
+
+@tricks
+def test_a_store_whose_file_was_replaced_can_be_opened_anew(
+    used: Outlast, trick: Callable[[Path], None]
+) -> None:
+    trick(used.path)
+    with pytest.raises(StoreReplaced):
+        used.enqueue("work", id="lost")
+    used.open()
+    assert used.enqueue("work", id="found").id == "found"
+    assert used.get("found").status == "pending"
+    assert "lost" not in foreign_statuses(used.path)
+
+
+@pytest.mark.parametrize("trick", [_replace_database, _unlink_database])
+def test_a_store_that_is_gone_stays_refused_until_somebody_opens_what_is_there(
+    used: Outlast, trick: Callable[[Path], None]
+) -> None:
+    """A new, empty store in the old one's place must be somebody's decision."""
+    trick(used.path)
+    for _ in range(2):
+        with pytest.raises(StoreReplaced):
+            used.enqueue("work")
+        with pytest.raises(StoreReplaced):
+            used.get("a")
+    used.close()
+    assert used.enqueue("work", id="anew").id == "anew"

@@ -1,0 +1,106 @@
+"""Who sits on the write lock is waited for while that makes sense, then named."""
+
+import signal
+import threading
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+from outlast import DatabaseError, Outlast, QueueStalled, Settings, _probe
+from tests.support.children import Child
+from tests.support.foreign import foreign_statuses
+
+IMPATIENT = Settings(stall_seconds=0.1, write_timeout_seconds=60)
+
+
+def _sits_in_a_transaction(path: str) -> None:
+    from outlast import Outlast, _probe
+    from tests.support.childside import hear, say
+
+    def pause(name: str) -> None:
+        if name == "enqueue.written":
+            say(name)
+            hear()
+
+    app = Outlast(path).open()
+    _probe.arm(pause)
+    say(app.enqueue("work", id="slow").id)
+
+
+def _sits_in_a_foreign_transaction(path: str) -> None:
+    import sqlite3
+
+    from tests.support.childside import hear, say
+
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    say("locked")
+    hear()
+    connection.execute("COMMIT")
+    say("free")
+    hear()
+
+
+@pytest.mark.parametrize("sit", [_sits_in_a_transaction, _sits_in_a_foreign_transaction])
+def test_a_writer_stopped_inside_a_transaction_is_named(database: Path, sit: object) -> None:
+    """Whether it came through the write gate, or is a stranger that knows only SQLite's lock."""
+    with Outlast(database, settings=IMPATIENT) as app:
+        with Child(sit, database) as writer:  # type: ignore[arg-type]
+            writer.hear()
+            writer.signal(signal.SIGSTOP)
+            asked = time.monotonic()
+            with pytest.raises(QueueStalled, match=rf"process {writer.pid} \(stopped\)") as caught:
+                app.enqueue("work", id="waiting")
+            assert caught.value.pid == writer.pid
+            assert time.monotonic() - asked < IMPATIENT.write_timeout_seconds / 2, "at once"
+            writer.signal(signal.SIGCONT)
+            writer.say()
+            writer.hear()
+            assert app.enqueue("work", id="waiting").id == "waiting"
+        assert "waiting" in foreign_statuses(database)
+
+
+@pytest.mark.parametrize("sit", [_sits_in_a_transaction, _sits_in_a_foreign_transaction])
+def test_a_writer_that_works_on_is_waited_for(database: Path, sit: object) -> None:
+    with Outlast(database, settings=IMPATIENT) as app, Child(sit, database) as writer:  # type: ignore[arg-type]
+        writer.hear()
+        stored = threading.Thread(target=app.enqueue, args=("work",), kwargs={"id": "waiting"})
+        stored.start()
+        stored.join(timeout=3 * IMPATIENT.stall_seconds)
+        assert stored.is_alive(), "it waits"
+        writer.say()
+        writer.hear()
+        stored.join(timeout=20)
+        assert app.get("waiting").status == "pending"
+
+
+@pytest.mark.parametrize("sit", [_sits_in_a_transaction, _sits_in_a_foreign_transaction])
+def test_a_writer_that_never_ends_is_named_when_the_time_is_up(database: Path, sit: object) -> None:
+    settings = Settings(stall_seconds=0.1, write_timeout_seconds=0.3)
+    with Outlast(database, settings=settings) as app:
+        with Child(sit, database) as writer:  # type: ignore[arg-type]
+            writer.hear()
+            with pytest.raises(QueueStalled, match=rf"process {writer.pid} has kept") as caught:
+                app.enqueue("work")
+            assert caught.value.pid == writer.pid
+        assert app.enqueue("work", id="t").id == "t", "its death set the queue free"
+
+
+def test_an_error_that_waiting_cannot_mend_is_not_tried_again(app: Outlast, database: Path) -> None:
+    """Told apart by its code: only BUSY is worth another try."""
+    app.open()
+    with apsw.Connection(str(database)) as connection:
+        connection.execute("CREATE TABLE once (x UNIQUE)")
+    connection.close()
+    begun: list[str] = []
+    _probe.arm(begun.append)
+    try:
+        with pytest.raises(DatabaseError, match="ConstraintError"):
+            app.enqueue("work", id="t", also=[("INSERT INTO once VALUES (1), (1)", ())])
+    finally:
+        _probe.arm(None)
+    assert begun == ["enqueue.begun", "enqueue.inserted"]
+    assert foreign_statuses(database) == {}
+    assert app.enqueue("work", id="t").id == "t", "and the transaction is over"

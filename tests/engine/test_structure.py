@@ -1,0 +1,195 @@
+"""How the code is built: what may know what, where SQL lives, and what an install brings along."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "outlast"
+STORES = SOURCE / "store"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+ALLOWED_DEPENDENCIES = {"apsw", "msgspec", "click", "rich", "cronsim", "uuid-utils"}
+NAMED_TUPLE_METHODS = {"_replace", "_asdict", "_make", "_fields"}
+CHANGES_DATA = (
+    r"INSERT\b.*\bINTO\b|REPLACE\s+INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b|ALTER\s+TABLE\b"
+    r"|(CREATE|DROP)\s+(UNIQUE\s+)?(TABLE|INDEX|VIEW|TRIGGER)\b"
+)
+SQL_CHANGE = re.compile(rf"\s*({CHANGES_DATA})", re.IGNORECASE | re.DOTALL)
+SQL_TEXT = re.compile(
+    rf"\s*({CHANGES_DATA}|SELECT\b.*\bFROM\b|PRAGMA\s+\w+|BEGIN|COMMIT|ROLLBACK|SAVEPOINT)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _nodes(module: Path) -> Iterator[ast.AST]:
+    yield from ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+
+
+def _private_reaches(tree: ast.AST) -> list[str]:
+    """Uses of another object's private attribute, and imports of another module's private name."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr):
+            owner = node.value
+            is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+            if not is_own and node.attr not in NAMED_TUPLE_METHODS:
+                found.append(ast.unparse(node))
+        if isinstance(node, ast.ImportFrom) and node.module != "outlast":
+            found += [alias.name for alias in node.names if _is_private(alias.name)]
+    return found
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _imports(module: Path) -> set[str]:
+    names: set[str] = set()
+    for node in _nodes(module):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+def _texts(module: Path) -> Iterator[str]:
+    for node in _nodes(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.mark.proves("API-07")
+@pytest.mark.parametrize("module", MODULES, ids=lambda one: one.relative_to(SOURCE).as_posix())
+def test_no_module_reaches_into_anothers_private_parts(module: Path) -> None:
+    assert _private_reaches(ast.parse(module.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.proves("API-07")
+@pytest.mark.parametrize(
+    "reach", ["store._path", "self._store._connection", "f()._x", "from outlast.api import _x"]
+)
+def test_such_a_reach_would_be_found(reach: str) -> None:
+    assert len(_private_reaches(ast.parse(reach))) >= 1
+    assert _private_reaches(ast.parse("self._mine; cls._mine; new._replace(a=1)")) == []
+
+
+@pytest.mark.proves("API-10")
+def test_only_the_store_knows_the_engine_and_speaks_sql() -> None:
+    outside = [module for module in MODULES if STORES not in module.parents]
+    assert len(outside) > 20
+    for module in outside:
+        assert not {name for name in _imports(module) if name.split(".")[0] == "apsw"}, module
+        assert not [text for text in _texts(module) if SQL_TEXT.match(text)], module
+
+
+@pytest.mark.proves("API-10")
+def test_what_changes_data_stands_in_sql_files_and_each_of_them_is_used() -> None:
+    inside = [module for module in MODULES if STORES in module.parents]
+    texts = {text for module in inside for text in _texts(module)}
+    assert not [text for text in texts if SQL_CHANGE.match(text)]
+    operations = {file.stem for file in (STORES / "sqlite" / "sql").glob("*.sql")}
+    assert len(operations) > 50
+    flushes = {name for name in operations if name.startswith("flush_")}
+    assert {name for name in operations - flushes if name not in texts} == set()
+
+
+@pytest.mark.proves("API-10")
+def test_modules_are_small() -> None:
+    lines = {module: len(module.read_text().splitlines()) for module in MODULES}
+    assert {module.name: count for module, count in lines.items() if count > 400} == {}
+
+
+def _project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project: dict[str, Any] = tomllib.load(file)["project"]
+        return project
+
+
+def _declared() -> dict[str, str]:
+    """Dependencies by name, with what follows the name."""
+    found = {}
+    for line in _project()["dependencies"]:
+        match = re.match(r"^([A-Za-z0-9._-]+)(.*)$", line)
+        assert match
+        found[match[1]] = match[2]
+    return found
+
+
+@pytest.mark.proves("API-09")
+def test_the_dependencies_are_few_and_sqlite_comes_from_apsw() -> None:
+    declared = _declared()
+    assert set(declared) <= ALLOWED_DEPENDENCIES
+    assert declared["apsw"] == ">=3.53"
+    third_party = {
+        name.split(".")[0]
+        for module in MODULES
+        for name in _imports(module)
+        if name.split(".")[0] not in {*sys.stdlib_module_names, "outlast"}
+    }
+    assert {name.replace("_", "-") for name in third_party} <= set(declared)
+
+
+@pytest.mark.proves("API-09")
+def test_neither_the_system_sqlite_nor_pickle_is_ever_imported() -> None:
+    used = {name.split(".")[0] for module in MODULES for name in _imports(module)}
+    assert not used & {"sqlite3", "_sqlite3", "pickle", "marshal", "shelve", "dbm"}
+
+
+_BARE = """
+import sys, time
+sys.path[:0] = sys.argv[1:3]
+began = time.process_time()
+import outlast
+cost = time.process_time() - began
+with outlast.Outlast(sys.argv[3]) as app:
+    app.enqueue("work", {"a": 1})
+    (lease,) = app.claim("w")
+    lease.complete()
+tops = {name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
+print(cost, *sorted(tops - {"__main__", "__mp_main__"}))
+"""
+
+
+@pytest.mark.proves("API-09")
+def test_it_runs_quickly_with_nothing_installed_but_its_dependencies(tmp_path: Path) -> None:
+    """Without site-packages, beside links to the declared dependencies and nothing else."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in _declared():
+        _link_distribution(name, bare)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _BARE, ROOT / "src", bare, tmp_path / "work.db"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    cost, *loaded = done.stdout.split()
+    assert set(loaded) == {"outlast", "apsw", "msgspec", "uuid_utils"} - _unneeded()
+    assert float(cost) < 1.0
+
+
+def _unneeded() -> set[str]:
+    return {"uuid_utils"} if sys.version_info >= (3, 14) else set()
+
+
+def _link_distribution(name: str, folder: Path) -> None:
+    try:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        assert name.replace("-", "_") in _unneeded()
+        return
+    tops = {Path(str(file)).parts[0] for file in distribution.files or []}
+    for top in tops - {"..", "__pycache__"}:
+        (folder / top).symlink_to(Path(str(distribution.locate_file(top))))

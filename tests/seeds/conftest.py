@@ -1,0 +1,16 @@
+"""What the tests of the seeds' words share: a hand with a SQL prompt on the store's file."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from outlast import Outlast
+from tests.store.hand import Hand
+
+
+@pytest.fixture
+def hand(app: Outlast) -> Iterator[Hand]:
+    app.open()
+    made = Hand(app.path)
+    yield made
+    made.close()

@@ -1,0 +1,424 @@
+CREATE TABLE blobs (
+    task_seq INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
+    part     TEXT NOT NULL,
+    data     TEXT NOT NULL,
+    PRIMARY KEY (task_seq, part)
+) STRICT;
+
+CREATE TABLE groups (
+    id         TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE locks (
+    name            TEXT PRIMARY KEY,
+    holder          INTEGER REFERENCES workers (seq),
+    worker_id       TEXT NOT NULL,
+    token           INTEGER NOT NULL,
+    acquired_at     INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    expires_mono_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE migrations (
+    number     INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    checksum   TEXT NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE queues (
+    name      TEXT PRIMARY KEY,
+    paused_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE task_checkpoints (
+    pos             INTEGER PRIMARY KEY AUTOINCREMENT,
+    id              TEXT NOT NULL UNIQUE,
+    task_seq        INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
+    group_id        TEXT REFERENCES groups (id) ON DELETE CASCADE,
+    checkpoint_type TEXT NOT NULL,
+    sequence_number INTEGER NOT NULL,
+    attempt         INTEGER NOT NULL,
+    snapshot_data   TEXT NOT NULL,
+    snapshot_sum    TEXT NOT NULL,
+    metadata        TEXT,
+    created_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE task_keys (
+    idempotency_key TEXT PRIMARY KEY,
+    task_id         TEXT REFERENCES tasks (id) ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED,
+    group_id        TEXT REFERENCES groups (id) ON DELETE SET NULL,
+    request_hash    TEXT NOT NULL,
+    response_data   TEXT,
+    status          TEXT NOT NULL DEFAULT 'pending',
+    created_at      INTEGER NOT NULL,
+    completed_at    INTEGER,
+    expires_at      INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tasks (
+    seq                   INTEGER PRIMARY KEY AUTOINCREMENT,
+    id                    TEXT NOT NULL UNIQUE,
+    status                TEXT NOT NULL DEFAULT 'pending',
+    queue                 TEXT NOT NULL,
+    kind                  TEXT NOT NULL,
+    priority              INTEGER NOT NULL DEFAULT 0,
+    group_id              TEXT REFERENCES groups (id) ON DELETE CASCADE,
+    parked                TEXT,
+    not_before            INTEGER,
+    stage                 TEXT,
+    attempt               INTEGER NOT NULL DEFAULT 0,
+    retry_count           INTEGER NOT NULL DEFAULT 0,
+    recovery_count        INTEGER NOT NULL DEFAULT 0,
+    max_retries           INTEGER NOT NULL DEFAULT 3,
+    max_recoveries        INTEGER NOT NULL DEFAULT 3,
+    token                 INTEGER NOT NULL DEFAULT 0,
+    holder                INTEGER REFERENCES workers (seq),
+    worker_id             TEXT,
+    last_worker_id        TEXT,
+    lease_acquired_at     INTEGER,
+    lease_expires_at      INTEGER,
+    lease_expires_mono_ms INTEGER,
+    heartbeat_at          INTEGER,
+    unstarted             INTEGER NOT NULL DEFAULT 0,
+    keyed                 INTEGER NOT NULL DEFAULT 0,
+    created_at            INTEGER NOT NULL,
+    started_at            INTEGER,
+    state_changed_at      INTEGER NOT NULL,
+    touched_at            INTEGER,
+    completed_at          INTEGER,
+    retry_of              TEXT,
+    payload_bytes         INTEGER NOT NULL DEFAULT 0,
+    payload_sum           INTEGER NOT NULL,
+    result_bytes          INTEGER NOT NULL DEFAULT 0,
+    result_sum            INTEGER,
+    error                 TEXT,
+    payload               TEXT,
+    result                TEXT,
+    -- A sum of columns is NULL when any of them is, and coalesce() is NULL only when all are:
+    -- two cheap tests in place of a dozen, evaluated on every write of a row.
+    CONSTRAINT task_is_whole CHECK (
+        CASE status
+            WHEN 'running' THEN
+                holder + lease_acquired_at + lease_expires_at + lease_expires_mono_ms
+                    + heartbeat_at + started_at IS NOT NULL
+                AND worker_id IS NOT NULL
+                AND token > 0 AND attempt > 0
+                AND coalesce(completed_at, parked) IS NULL
+            WHEN 'pending' THEN
+                coalesce(holder, worker_id, lease_acquired_at, lease_expires_at,
+                         lease_expires_mono_ms, heartbeat_at, completed_at) IS NULL
+                AND CASE WHEN parked IS NULL THEN 1
+                    ELSE CASE parked WHEN 'delay' THEN not_before IS NOT NULL
+                                     WHEN 'event' THEN 1
+                                     WHEN 'approval' THEN 1
+                                     WHEN 'hold' THEN 1
+                                     WHEN 'partial' THEN 1
+                                     ELSE 0 END END
+            ELSE
+                CASE status WHEN 'completed' THEN 1 WHEN 'failed' THEN 1 WHEN 'cancelled' THEN 1
+                            ELSE 0 END
+                AND completed_at IS NOT NULL
+                AND coalesce(holder, worker_id, lease_acquired_at, lease_expires_at,
+                             lease_expires_mono_ms, heartbeat_at, parked) IS NULL
+        END),
+    CONSTRAINT task_budgets CHECK (
+        retry_count >= 0 AND retry_count <= max_retries
+        AND recovery_count >= 0 AND recovery_count <= max_recoveries
+        AND attempt >= 0 AND attempt <= 1 + max_retries + max_recoveries)
+) STRICT;
+
+CREATE TABLE transitions (
+    pos         INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_seq    INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
+    from_status TEXT NOT NULL,
+    to_status   TEXT NOT NULL,
+    actor       TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    attempt     INTEGER NOT NULL,
+    token       INTEGER NOT NULL,
+    worker_id   TEXT,
+    error       TEXT,
+    at          INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE workers (
+    seq           INTEGER PRIMARY KEY AUTOINCREMENT,
+    incarnation   TEXT NOT NULL,
+    name          TEXT NOT NULL,
+    host          TEXT NOT NULL,
+    boot_id       TEXT NOT NULL,
+    pid           INTEGER NOT NULL,
+    pid_started   INTEGER NOT NULL,
+    pid_namespace TEXT NOT NULL,
+    lock_file     TEXT NOT NULL,
+    lock_inode    INTEGER NOT NULL,
+    state         TEXT NOT NULL DEFAULT 'alive',
+    registered_at INTEGER NOT NULL,
+    beat_at       INTEGER NOT NULL,
+    beat_mono_ms  INTEGER NOT NULL,
+    ended_at      INTEGER,
+    UNIQUE (incarnation, name),
+    CONSTRAINT worker_state CHECK (
+        CASE state WHEN 'alive' THEN ended_at IS NULL
+                   WHEN 'left' THEN ended_at IS NOT NULL
+                   WHEN 'dead' THEN ended_at IS NOT NULL
+                   ELSE 0 END)
+) STRICT;
+
+CREATE INDEX idx_checkpoints_created_at ON task_checkpoints (created_at DESC);
+
+CREATE INDEX idx_checkpoints_task_sequence ON task_checkpoints (group_id, pos)
+    WHERE group_id IS NOT NULL;
+
+CREATE INDEX idx_checkpoints_type ON task_checkpoints (checkpoint_type, created_at DESC);
+
+CREATE UNIQUE INDEX idx_checkpoints_work_item ON task_checkpoints (task_seq, sequence_number);
+
+CREATE INDEX idx_heartbeats_timestamp ON workers (beat_at);
+
+CREATE INDEX idx_idempotency_keys_expires_at ON task_keys (expires_at)
+    WHERE expires_at IS NOT NULL;
+
+CREATE INDEX idx_idempotency_keys_status ON task_keys (status, created_at DESC);
+
+CREATE INDEX idx_idempotency_keys_task ON task_keys (group_id, created_at DESC)
+    WHERE group_id IS NOT NULL;
+
+CREATE INDEX idx_idempotency_keys_work_item ON task_keys (task_id, created_at DESC)
+    WHERE task_id IS NOT NULL;
+
+CREATE INDEX idx_jobs_status_updated ON tasks (status, completed_at)
+    WHERE completed_at IS NOT NULL;
+
+CREATE INDEX idx_tasks_due ON tasks (not_before)
+    WHERE status = 'pending' AND parked = 'delay';
+
+CREATE INDEX idx_tasks_ready_by_group ON tasks (group_id, queue, priority DESC, seq)
+    WHERE status = 'pending' AND parked IS NULL AND group_id IS NOT NULL;
+
+CREATE INDEX idx_tasks_ready_by_group_kind ON tasks (group_id, queue, kind, priority DESC, seq)
+    WHERE status = 'pending' AND parked IS NULL AND group_id IS NOT NULL;
+
+CREATE INDEX idx_tasks_ready_by_kind ON tasks (queue, kind, priority DESC, seq)
+    WHERE status = 'pending' AND parked IS NULL;
+
+CREATE INDEX idx_transitions_task ON transitions (task_seq);
+
+CREATE INDEX idx_work_items_lease_expiry ON tasks (lease_expires_mono_ms)
+    WHERE status = 'running';
+
+CREATE INDEX idx_work_items_lease_holder ON tasks (holder, status)
+    WHERE holder IS NOT NULL;
+
+CREATE INDEX idx_work_items_status_priority ON tasks (queue, priority DESC, seq)
+    WHERE status = 'pending' AND parked IS NULL;
+
+CREATE INDEX idx_work_items_task ON tasks (group_id, status, created_at DESC)
+    WHERE group_id IS NOT NULL;
+
+CREATE INDEX idx_workers_alive ON workers (state, incarnation) WHERE state = 'alive';
+
+CREATE TRIGGER check_checkpoints_type BEFORE INSERT ON task_checkpoints
+WHEN CASE new.checkpoint_type
+         WHEN 'iteration_start' THEN 0
+         WHEN 'iteration_end' THEN 0
+         WHEN 'tool_executed' THEN 0
+         WHEN 'llm_response' THEN 0
+         WHEN 'approval_point' THEN 0
+         WHEN 'state_transition' THEN 0
+         WHEN 'manual_checkpoint' THEN 0
+         WHEN 'error_boundary' THEN 0
+         ELSE 1 END
+BEGIN
+    SELECT RAISE(ABORT, 'unknown checkpoint type');
+END;
+
+CREATE TRIGGER check_idempotency_keys_status BEFORE INSERT ON task_keys
+WHEN CASE new.status WHEN 'pending' THEN 0 WHEN 'completed' THEN 0 WHEN 'failed' THEN 0
+                     ELSE 1 END
+BEGIN
+    SELECT RAISE(ABORT, 'unknown idempotency key status');
+END;
+
+CREATE TRIGGER check_idempotency_keys_status_change BEFORE UPDATE OF status ON task_keys
+WHEN CASE new.status WHEN 'pending' THEN 0 WHEN 'completed' THEN 0 WHEN 'failed' THEN 0
+                     ELSE 1 END
+BEGIN
+    SELECT RAISE(ABORT, 'unknown idempotency key status');
+END;
+
+CREATE TRIGGER check_work_items_status AFTER UPDATE OF status ON tasks
+WHEN old.status <> new.status
+     AND CASE old.status WHEN 'running' THEN 0
+                         WHEN 'pending' THEN new.status = 'completed'
+                         ELSE 1 END
+BEGIN
+    SELECT RAISE(ABORT, 'a task cannot move that way: see the legal moves in the documentation');
+END;
+
+CREATE TRIGGER checkpoints_are_kept BEFORE DELETE ON task_checkpoints
+WHEN EXISTS (SELECT 1 FROM tasks WHERE seq = old.task_seq)
+     AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'retention_running')
+BEGIN
+    SELECT RAISE(ABORT, 'checkpoints are append-only; only retention and their task remove them');
+END;
+
+CREATE TRIGGER checkpoints_are_never_changed BEFORE UPDATE ON task_checkpoints
+BEGIN
+    SELECT RAISE(ABORT, 'checkpoints are append-only');
+END;
+
+CREATE TRIGGER transitions_are_never_changed BEFORE UPDATE ON transitions
+BEGIN
+    SELECT RAISE(ABORT, 'transitions are append-only');
+END;
+
+CREATE TRIGGER transitions_live_with_their_task BEFORE DELETE ON transitions
+WHEN EXISTS (SELECT 1 FROM tasks WHERE seq = old.task_seq)
+BEGIN
+    SELECT RAISE(ABORT, 'transitions are append-only and go with their task');
+END;
+
+CREATE TRIGGER update_work_items_timestamp AFTER UPDATE ON tasks
+WHEN new.state_changed_at IS old.state_changed_at AND new.heartbeat_at IS old.heartbeat_at
+     AND new.touched_at IS old.touched_at
+BEGIN
+    UPDATE tasks SET touched_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
+    WHERE seq = new.seq;
+END;
+
+CREATE VIEW checkpoints AS
+SELECT c.id AS checkpoint_id,
+       c.group_id AS task_id,
+       (SELECT t.id FROM tasks t WHERE t.seq = c.task_seq) AS work_item_id,
+       c.checkpoint_type AS checkpoint_type,
+       c.pos AS sequence_number,
+       c.snapshot_data AS snapshot_data,
+       c.metadata AS metadata,
+       datetime(c.created_at / 1000, 'unixepoch') AS created_at
+FROM task_checkpoints c;
+
+CREATE VIEW idempotency_keys AS
+SELECT k.idempotency_key AS idempotency_key,
+       k.group_id AS task_id,
+       k.task_id AS work_item_id,
+       k.request_hash AS request_hash,
+       k.response_data AS response_data,
+       k.status AS status,
+       datetime(k.created_at / 1000, 'unixepoch') AS created_at,
+       datetime(k.completed_at / 1000, 'unixepoch') AS completed_at,
+       datetime(k.expires_at / 1000, 'unixepoch') AS expires_at
+FROM task_keys k;
+
+CREATE VIEW merge_queue AS
+SELECT t.seq AS id,
+       t.queue AS workspace,
+       t.group_id AS bead_id,
+       t.priority AS priority,
+       CASE t.status WHEN 'running' THEN coalesce(t.stage, 'claimed') ELSE t.status END AS status,
+       t.worker_id AS agent_id,
+       t.created_at / 1000 AS added_at,
+       t.lease_acquired_at / 1000 AS started_at,
+       t.state_changed_at / 1000 AS state_changed_at,
+       t.completed_at / 1000 AS completed_at,
+       t.error AS error_message
+FROM tasks t;
+
+CREATE VIEW pending_messages AS
+SELECT t.seq AS id,
+       t.group_id AS session_db_id,
+       t.kind AS message_type,
+       CASE t.status WHEN 'running' THEN 'processing'
+                     WHEN 'completed' THEN 'processed'
+                     ELSE t.status END AS status,
+       max(t.attempt - 1, 0) AS retry_count,
+       t.created_at AS created_at_epoch,
+       t.lease_acquired_at AS started_processing_at_epoch,
+       t.completed_at AS completed_at_epoch,
+       CASE t.status WHEN 'failed' THEN t.completed_at END AS failed_at_epoch,
+       coalesce(t.payload,
+                (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload'))
+           AS payload
+FROM tasks t;
+
+CREATE VIEW queue_processing_lock AS
+SELECT row_number() OVER (ORDER BY l.name <> 'default', l.name) AS id,
+       l.worker_id AS agent_id,
+       l.acquired_at / 1000 AS acquired_at,
+       l.expires_at / 1000 AS expires_at,
+       l.name AS name
+FROM locks l;
+
+CREATE VIEW schema_version AS
+SELECT '0.30.0' AS version, 'the words of the schema seed' AS description, m.applied_at AS applied_at
+FROM migrations m WHERE m.number = 4
+UNION ALL
+SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
+
+CREATE VIEW task_records AS
+SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stage,
+       t.attempt, t.retry_count, t.recovery_count, t.max_retries, t.max_recoveries, t.token,
+       t.worker_id, t.last_worker_id, t.error, t.retry_of, t.created_at,
+       max(t.state_changed_at, coalesce(t.heartbeat_at, 0), coalesce(t.touched_at, 0))
+           AS updated_at,
+       t.state_changed_at, t.not_before, t.started_at, t.completed_at, t.lease_acquired_at,
+       t.lease_expires_at, t.heartbeat_at,
+       CASE WHEN t.payload IS NOT NULL OR t.payload_bytes = 0 THEN t.payload
+            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload')
+       END AS payload,
+       t.payload_sum,
+       CASE WHEN t.result IS NOT NULL OR t.result_bytes = 0 THEN t.result
+            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result')
+       END AS result,
+       t.result_sum,
+       t.seq
+FROM tasks t;
+
+CREATE VIEW task_situations AS
+SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count, t.max_retries,
+       t.max_recoveries, t.token, t.holder, t.worker_id, t.unstarted, t.keyed,
+       t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms
+FROM tasks t;
+
+CREATE VIEW work_items AS
+SELECT t.id AS work_item_id,
+       t.group_id AS task_id,
+       t.kind AS work_type,
+       CASE t.status WHEN 'running' THEN 'in_progress' ELSE t.status END AS status,
+       t.priority AS priority,
+       t.worker_id AS lease_holder,
+       datetime(t.lease_acquired_at / 1000, 'unixepoch') AS lease_acquired_at,
+       datetime(t.lease_expires_at / 1000, 'unixepoch') AS lease_expires_at,
+       datetime(t.heartbeat_at / 1000, 'unixepoch') AS heartbeat_at,
+       max(t.attempt - 1, 0) AS retry_count,
+       t.max_retries AS max_retries,
+       coalesce(t.payload,
+                (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload'))
+           AS input_data,
+       coalesce(t.result,
+                (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result'))
+           AS output_data,
+       t.error AS error_message,
+       datetime(t.created_at / 1000, 'unixepoch') AS created_at,
+       datetime(t.started_at / 1000, 'unixepoch') AS started_at,
+       datetime(t.completed_at / 1000, 'unixepoch') AS completed_at,
+       datetime(max(t.state_changed_at, coalesce(t.heartbeat_at, 0), coalesce(t.touched_at, 0))
+                / 1000, 'unixepoch') AS updated_at
+FROM tasks t;
+
+CREATE VIEW worker_heartbeats AS
+SELECT w.name AS worker_id,
+       (SELECT t.id FROM tasks t WHERE t.holder = w.seq AND t.status = 'running'
+        ORDER BY t.seq LIMIT 1) AS task_id,
+       strftime('%Y-%m-%dT%H:%M:%fZ', w.beat_at / 1000.0, 'unixepoch') AS timestamp
+FROM workers w
+WHERE w.state = 'alive';
+
