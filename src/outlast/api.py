@@ -18,6 +18,7 @@ from outlast.engine.checkpoint import checked_type
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery, RecoveryStats, heal, recover
 from outlast.engine.lease import Lease
+from outlast.engine.session import Session
 from outlast.engine.target import database_path
 from outlast.engine.why import why
 from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
@@ -111,7 +112,7 @@ class Outlast:
             max_retries=max_retries, also=also,
         )  # fmt: skip
         return enqueue.enqueue(
-            self._handle.serve(), kind, payload, options, task_id=id, key=idempotency_key
+            self._handle, kind, payload, options, task_id=id, key=idempotency_key
         )
 
     def enqueue_many(
@@ -135,14 +136,14 @@ class Outlast:
             queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
             max_retries=max_retries, also=also,
         )  # fmt: skip
-        session = self._handle.serve()
         return enqueue.enqueue_many(
-            session, kind, payloads, options, task_ids=id, keys=idempotency_key, chunked=chunked
-        )
+            self._handle, kind, payloads, options,
+            task_ids=id, keys=idempotency_key, chunked=chunked,
+        )  # fmt: skip
 
     def retry(self, task_id: str) -> Task:
         """Run a final task anew, as a clone that names the original in `retry_of`."""
-        return enqueue.retry(self._handle.serve(), checked_id(task_id))
+        return enqueue.retry(*self._on(task_id))
 
     # Taking work out
 
@@ -204,34 +205,36 @@ class Outlast:
 
     def cancel(self, task_id: str) -> bool:
         """Stop a pending or running task for good; False when it was cancelled already."""
-        return settle.cancel(self._handle.serve(), checked_id(task_id))
+        return settle.cancel(*self._on(task_id))
 
     def fail(self, task_id: str, error: str) -> Task:
         """Fail a task by an operator's word, whoever holds it."""
-        return settle.fail_by_operator(self._handle.serve(), checked_id(task_id), error)
+        return settle.fail_by_operator(*self._on(task_id), error)
 
     def park(self, task_id: str, reason: Parked | str = Parked.HOLD) -> bool:
         """Keep a pending task from being claimed until it is unparked."""
         parked = settle.checked_reason(reason)
         if parked is Parked.DELAY:
             raise InvalidInput("a delay is given when a task is enqueued, released or failed")
-        session = self._handle.serve()
-        return session.store.park(checked_id(task_id), parked, session.now())
+        session, task_id = self._on(task_id)
+        return session.store.park(task_id, parked, session.now())
 
     def unpark(self, task_id: str) -> bool:
         """Let a parked or delayed task run now; False when it was not parked."""
-        session = self._handle.serve()
-        return session.store.unpark(checked_id(task_id), session.now())
+        session, task_id = self._on(task_id)
+        return session.store.unpark(task_id, session.now())
 
     def pause(self, queue: str) -> bool:
         """Hand out nothing from a queue; False when it was paused already."""
+        queue = checked_name(queue, "queue")
         session = self._handle.serve()
-        return session.store.pause(checked_name(queue, "queue"), session.now())
+        return session.store.pause(queue, session.now())
 
     def unpause(self, queue: str) -> bool:
         """Hand out tasks of a queue again; False when it was not paused."""
+        queue = checked_name(queue, "queue")
         session = self._handle.serve()
-        return session.store.unpause(checked_name(queue, "queue"), session.now())
+        return session.store.unpause(queue, session.now())
 
     # Looking
 
@@ -331,8 +334,8 @@ class Outlast:
 
     def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
-        session = self._handle.serve()
-        return session.store.resolve(checked_id(task_id), session.now())
+        session, task_id = self._on(task_id)
+        return session.store.resolve(task_id, session.now())
 
     def heal(self) -> RecoveryStats:
         """Put back the tasks of dead holders and of leases that ran out."""
@@ -341,3 +344,8 @@ class Outlast:
     def flush_wal(self, mode: str = "truncate") -> FlushResult:
         """Move the log into the main file: passive, full, restart or truncate."""
         return self._handle.serve().store.flush_wal(mode)
+
+    def _on(self, task_id: str) -> tuple[Session, str]:
+        """The store opened to serve, once the id is known to be one."""
+        checked = checked_id(task_id)
+        return self._handle.serve(), checked

@@ -49,6 +49,7 @@ def test_an_id_is_the_callers_or_a_rising_uuid(app: Outlast) -> None:
 
 @pytest.mark.proves("QUE-09")
 def test_a_kind_is_required(app: Outlast) -> None:
+    app.open()
     with pytest.raises(TypeError, match="kind"):
         app.enqueue()  # type: ignore[call-arg]
     for kind in ("", None, 7):

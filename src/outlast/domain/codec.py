@@ -31,11 +31,18 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
             f"{name} takes {len(raw)} bytes as JSON and at most {max_bytes} are allowed;"
             " store the data elsewhere and pass a reference"
         )
-    _refuse_depth(raw, name)
     # What comes back equal was plain JSON; only the rest needs a closer look.
-    if _decoder.decode(raw) != value:
+    if _decoded_again(raw, name) != value:
         _refuse_silent_loss(value, name)
+    _refuse_depth(raw, name)
     return raw.decode()
+
+
+def _decoded_again(raw: bytes, name: str) -> Any:
+    try:
+        return _decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        raise PayloadRejected(f"{name} is not storable as JSON: {error}") from error
 
 
 def decode(text: str) -> Any:
@@ -69,7 +76,10 @@ def _parts(value: Any) -> list[Any]:
         return list(msgspec.structs.asdict(value).values())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [getattr(value, field.name) for field in dataclasses.fields(value)]
-    return []
+    if isinstance(value, str | int | float) or value is None:
+        return []
+    plain = msgspec.to_builtins(value)
+    return [plain] if isinstance(plain, float | dict | list) else []
 
 
 def _refuse_depth(raw: bytes, name: str) -> None:

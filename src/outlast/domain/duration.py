@@ -1,6 +1,5 @@
 """Durations as people write them: seconds, a timedelta, or text such as "5m"."""
 
-import math
 import re
 from datetime import timedelta
 
@@ -16,7 +15,7 @@ LONGEST_MS = 100 * 366 * 86_400_000
 def duration_ms(value: Duration, name: str) -> int:
     """The duration in whole milliseconds; `name` is the argument it came from."""
     ms = _raw_ms(value, name)
-    if not math.isfinite(ms) or ms < 0 or ms > LONGEST_MS:
+    if not 0 <= ms <= LONGEST_MS:
         raise InvalidInput(f"{name} must be between 0 and a hundred years, not {value!r}")
     return round(ms)
 

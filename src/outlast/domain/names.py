@@ -19,6 +19,8 @@ def checked_name(value: object, what: str) -> str:
 def checked_id(value: object) -> str:
     """The id of a task; a Task or a Lease in its place is an easy mistake."""
     if isinstance(value, str):
+        if value.encode(errors="replace").decode() != value:
+            raise InvalidInput(f"a task's id must be proper text, not {value!r}")
         return value
     hint = next(
         (f"; did you mean .{name}?" for name in ("id", "task_id") if hasattr(value, name)), ""

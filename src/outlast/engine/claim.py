@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from outlast.domain.duration import Duration
 from outlast.domain.names import checked_name, checked_whole
@@ -26,12 +27,10 @@ def request_for(
     started: bool = True,
 ) -> ClaimRequest:
     """A checked claim request; queues and kinds keep their order and lose their doubles."""
-    queues = (queue,) if isinstance(queue, str) else tuple(dict.fromkeys(queue))
+    queues = (queue,) if isinstance(queue, str) else _names(queue, "queue")
     if not queues:
         raise InvalidInput("queue must name at least one queue")
-    if isinstance(kinds, str):
-        raise InvalidInput("kinds must be a list of kinds, not one text")
-    narrowed = None if kinds is None else tuple(dict.fromkeys(kinds))
+    narrowed = None if kinds is None else _names(kinds, "kinds")
     if narrowed is not None and len(narrowed) > MAX_KINDS:
         raise InvalidInput(f"a claim can be narrowed to at most {MAX_KINDS} kinds")
     return ClaimRequest(
@@ -42,6 +41,12 @@ def request_for(
         group=None if group is None else checked_name(group, "group"),
         started=started,
     )
+
+
+def _names(given: object, what: str) -> tuple[Any, ...]:
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise InvalidInput(f"{what} must be a list of names, not {given!r}")
+    return tuple(dict.fromkeys(given))
 
 
 def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Lease]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from outlast.clock import Instant
 from outlast.domain import codec
@@ -36,8 +36,25 @@ class Options:
     also: Sequence[Statement] = ()
 
 
+class Opener(Protocol):
+    """Knows the settings and the time before the store is open, and opens it when told."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the caller's object."""
+        ...
+
+    def now(self) -> Instant:
+        """The present moment."""
+        ...
+
+    def serve(self) -> Session:
+        """The store, opened to serve."""
+        ...
+
+
 def enqueue(
-    session: Session,
+    opener: Opener,
     kind: str,
     payload: Any,
     options: Options,
@@ -46,17 +63,19 @@ def enqueue(
     key: str | None,
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
-    now = session.now()
-    template = _template(kind, options, session.settings, now)
-    new = _fill(template, payload, task_id, key, session.settings)
-    (stored_id,) = session.store.add([new], now, checked_statements(options.also))
+    now = opener.now()
+    template = _template(kind, options, opener.settings, now)
+    new = _fill(template, payload, task_id, key, opener.settings)
+    also = checked_statements(options.also)
+    session = opener.serve()
+    (stored_id,) = session.store.add([new], now, also)
     if stored_id == new.id:
         return _as_task(new, now)
     return existing(session, stored_id)
 
 
 def enqueue_many(
-    session: Session,
+    opener: Opener,
     kind: str,
     payloads: Iterable[Any],
     options: Options,
@@ -66,14 +85,14 @@ def enqueue_many(
     chunked: bool,
 ) -> list[str]:
     """Store many tasks of one kind: in one transaction, or in several if asked for."""
-    now = session.now()
-    template = _template(kind, options, session.settings, now)
+    now = opener.now()
+    template = _template(kind, options, opener.settings, now)
     also = checked_statements(options.also)
     if isinstance(payloads, str | bytes | dict) or not isinstance(payloads, Iterable):
         raise InvalidInput(f"payloads must be a list of payloads, not a {type(payloads).__name__}")
     if chunked and also:
         raise InvalidInput("also needs one transaction; leave out chunked=True")
-    rows = _rows(template, payloads, task_ids, keys, session.settings)
+    rows = _rows(template, payloads, task_ids, keys, opener.settings)
     ids: list[str] = []
     size = CHUNK if chunked else BULK_LIMIT
     while chunk := _next_chunk(rows, size, len(ids)):
@@ -83,9 +102,11 @@ def enqueue_many(
                 f" which commits every {CHUNK}"
             )
         try:
-            ids += session.store.add(chunk, now, also)
+            ids += opener.serve().store.add(chunk, now, also)
         except InvalidInput as error:
             raise _after_chunks(error, len(ids)) from error
+    if also and not ids:
+        raise InvalidInput("also goes with at least one task; there were no payloads")
     return ids
 
 

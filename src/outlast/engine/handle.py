@@ -41,6 +41,11 @@ class StoreHandle:
         self._session: Session | None = None
         self._looking: StoreReads | None = None
 
+    @property
+    def settings(self) -> Settings:
+        """The settings of this object."""
+        return self._settings
+
     def now(self) -> Instant:
         """The present moment, from the injected clock."""
         return self._clock.now()
@@ -55,7 +60,6 @@ class StoreHandle:
             if self._session is not None and self._session.store.closed:
                 raise StoreReplaced(self._gone())
             if self._session is None:
-                self._drop()
                 self._session = self._open()
             return self._session
 
@@ -102,8 +106,6 @@ class StoreHandle:
         """Bring the schema up to date by hand."""
         self._leave_the_parents_behind()
         with self._mutex:
-            if self._session is None:
-                self._drop()
             return self._backend.migrate(self._real_path(), self._settings, self.now())
 
     def close(self, error: Exception | None = None) -> None:

@@ -12,7 +12,7 @@ from outlast.domain.names import checked_name
 from outlast.domain.task import Task
 from outlast.engine.enqueue import checked_statements, existing
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput, LeaseLost, PermanentError
+from outlast.errors import InvalidInput, InvalidTransition, LeaseLost, PermanentError
 from outlast.store.base import Claimed, Settlement, Statement
 
 MAX_ERROR_CHARACTERS = 10_000
@@ -84,9 +84,12 @@ def park(session: Session, claimed: Claimed, reason: Parked | str, delay: Durati
 
 def cancel(session: Session, task_id: str) -> bool:
     """Stop a task for good; False when it was cancelled already."""
-    if existing(session, task_id).status is Status.CANCELLED:
-        return False
-    session.store.settle_by_id(task_id, Cause(Outcome.CANCEL, OPERATOR), session.now())
+    try:
+        session.store.settle_by_id(task_id, Cause(Outcome.CANCEL, OPERATOR), session.now())
+    except InvalidTransition:
+        if existing(session, task_id).status is Status.CANCELLED:
+            return False
+        raise
     return True
 
 

@@ -20,7 +20,7 @@ def database_path(target: str | os.PathLike[str]) -> Path:
         raise InvalidInput("a durable queue needs a file; give a path instead of :memory:")
     if "://" in text:
         parts = urlsplit(text)
-        if parts.scheme != "sqlite" or parts.netloc or parts.query:
+        if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
             raise InvalidInput(f"{parts.scheme}:// is not a store; give a path or sqlite:///path")
         text = unquote(parts.path.removeprefix("/"))
     return Path(text).expanduser().absolute()

@@ -31,8 +31,11 @@ def add(
 
 
 def trim(tx: Transaction, task_id: str, keep: int) -> int:
-    """Drop old checkpoints, with the flag raised that tells the guard this is retention."""
+    """Drop old checkpoints, with the flag raised that tells the guard this is retention.
+
+    The newest always stays, for numbers are counted on from it.
+    """
     tx.run("set_meta", {"key": "retention_running", "value": "1"})
-    removed = tx.run("trim_checkpoints", {"task_id": task_id, "keep": keep})
+    removed = tx.run("trim_checkpoints", {"task_id": task_id, "keep": max(keep, 1)})
     tx.run("delete_meta", {"key": "retention_running"})
     return removed

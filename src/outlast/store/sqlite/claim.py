@@ -57,21 +57,35 @@ class Candidate(NamedTuple):
 CLAIMED = Cause(Outcome.CLAIM, WORKER)
 
 
-def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed]:
-    """Hand out up to `limit` tasks; what cannot run any more is settled on the way."""
+def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed] | None:
+    """Hand out up to `limit` tasks; what cannot run any more is settled on the way.
+
+    None when so much fell due that this transaction is full of it: commit it and come again,
+    for one of the rest may come before what is ready.
+    """
+    if not promote_due(tx, claim.now):
+        return None
     limit = claim.request.limit
     picked: list[Candidate] = []
-    for candidates in _eligible(tx, claim.request, claim.now):
+    for candidates in _eligible(tx, claim.request):
         picked += [found for found in candidates if _is_runnable(tx, found, claim.now)]
         if len(picked) >= limit:
             break
     return _start(tx, picked[:limit], claim)
 
 
-def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Task]:
+def promote_due(tx: Transaction, now: Instant) -> bool:
+    """Make what is due eligible; False when more may be due than fit one transaction."""
+    promoted = tx.run("promote_due", {"now": now.utc_ms, "limit": PROMOTE_BATCH})
+    return promoted < PROMOTE_BATCH
+
+
+def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Task] | None:
     """Remove up to `limit` tasks and return them: whoever crashes afterwards has lost them."""
+    if not promote_due(tx, now):
+        return None
     taken: list[Task] = []
-    for candidates in _eligible(tx, request, now):
+    for candidates in _eligible(tx, request):
         runnable = [found.seq for found in candidates if _is_runnable(tx, found, now)]
         seqs = runnable[: request.limit - len(taken)]
         if seqs:
@@ -84,7 +98,7 @@ def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Tas
     return taken
 
 
-def _eligible(tx: Transaction, request: ClaimRequest, now: Instant) -> Iterable[list[Candidate]]:
+def _eligible(tx: Transaction, request: ClaimRequest) -> Iterable[list[Candidate]]:
     """Batches of candidates, queue by queue, until each queue has nothing more to offer.
 
     A candidate that is settled or parked on the way leaves the index, so a range that was full
@@ -96,15 +110,13 @@ def _eligible(tx: Transaction, request: ClaimRequest, now: Instant) -> Iterable[
             continue
         offered: set[int] = set()
         while True:
-            promoted = tx.run("promote_due", {"now": now.utc_ms, "limit": PROMOTE_BATCH})
             found = _pick(tx, request, queue)
             seqs = [seq for seq in found if seq not in offered]
             if seqs:
                 offered.update(seqs)
                 rows = tx.rows("candidates", {"seqs": int_array(seqs)})
                 yield [Candidate(*row) for row in rows]
-            is_full = len(found) == request.limit and seqs
-            if not is_full and promoted < PROMOTE_BATCH:
+            if len(found) < request.limit or not seqs:
                 break
 
 

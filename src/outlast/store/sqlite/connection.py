@@ -14,6 +14,7 @@ from outlast.errors import (
     StoreNotFound,
     StoreUnwritable,
 )
+from outlast.store.sqlite.statements import sql
 
 APPLICATION_ID = 0x4F75744C
 MINIMUM_SQLITE = (3, 51, 3)
@@ -76,7 +77,7 @@ def refuse_foreign_file(connection: apsw.Connection, path: Path) -> bool:
     """Whether the file is ours; False for a new, empty one, an error for anything else."""
     try:
         found = connection.pragma("application_id")
-        used = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        used = connection.execute(sql("count_objects")).get
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise NotAStore(
             f"{path} is not an Outlast store ({error}); choose another path, or restore a backup"

@@ -11,6 +11,7 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.writer import Writer
 
@@ -25,7 +26,7 @@ class Database:
         with ExitStack() as undo:
             connection = connect(path, settings.synchronous)
             undo.callback(connection.close)
-            connection.execute("SELECT 1 FROM tasks LIMIT 1").fetchall()
+            connection.execute(sql("first_read")).fetchall()
             guard = FileGuard(path, folder.openers)
             guard.arm()
             limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)

@@ -18,12 +18,12 @@ def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str
     """Insert what is new; returns, in order, the id each entry now stands for."""
     for group in {task.group for task in new if task.group is not None}:
         tx.run("add_group", {"group": group, "now": now.utc_ms})
-    ids = [_reserve(tx, task, task.key, now) if task.key else task.id for task in new]
-    fresh = [task for task, task_id in zip(new, ids, strict=True) if task.id == task_id]
+    known = [_reserve(tx, task, task.key, now) if task.key else None for task in new]
+    fresh = [task for task, twin in zip(new, known, strict=True) if twin is None]
     _insert(tx, fresh, now)
     _inherit_keys(tx, fresh, now)
     probe("enqueue.inserted")
-    return ids
+    return [twin or task.id for task, twin in zip(new, known, strict=True)]
 
 
 def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
@@ -72,7 +72,7 @@ def _inherit_keys(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None
                 tx.run("mark_keyed", {"id": task.id})
 
 
-def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str:
+def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str | None:
     """Reserve the key for this task, or find the task it already stands for."""
     values = {
         "key": key.text,
@@ -83,7 +83,7 @@ def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str:
         "expires_at": now.utc_ms + key.ttl_ms,
     }
     if tx.value("reserve_key", values) is not None:
-        return task.id
+        return None
     found = tx.row("read_key", {"key": key.text})
     stored_hash, task_id = found or (None, None)
     if stored_hash != key.request_hash or task_id is None:
@@ -93,7 +93,7 @@ def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str:
 
 def is_large(text: str | None) -> bool:
     """Whether a text lives in blobs: a row this size would be rewritten by every update."""
-    return text is not None and len(text) > INLINE_BYTES
+    return stored_bytes(text) > INLINE_BYTES
 
 
 def stored_bytes(text: str | None) -> int:

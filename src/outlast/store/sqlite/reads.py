@@ -188,6 +188,10 @@ class SqliteReads:
 
         return self._read("reading the schema", query)
 
+    def step_aside(self) -> None:
+        """Give up the openers' lock for an opening to serve in this same process."""
+        self._openers.release()
+
     def close(self, now: Instant) -> None:
         """Stop looking."""
         self.closed = True

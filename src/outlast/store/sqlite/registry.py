@@ -45,7 +45,7 @@ class Registry:
             self._refuse_inherited(path)
             found = self._current(self._serving, path)
             if found is None:
-                self._stop_looking(path, now)
+                self._stop_looking(path)
                 found = opening.open_to_serve(path, settings, now)
                 self._serving[_identity(path)] = found
             elif found.synchronous != settings.synchronous:
@@ -85,16 +85,18 @@ class Registry:
         with self._mutex:
             if self._current(self._serving, path) is not None:
                 return []
-            self._stop_looking(path, now)
+            self._stop_looking(path)
             return opening.migrate_by_hand(path, settings, now)
 
-    def _stop_looking(self, path: Path, now: Instant) -> None:
-        """Who looks holds the openers' lock too, and would refuse us our own migration."""
+    def _stop_looking(self, path: Path) -> None:
+        """Who looks holds the openers' lock too, and would refuse us our own migration.
+
+        Reads under way go on; whoever looks leaves when it is done.
+        """
         identity = file_id(path)
-        found = self._looking.pop(identity, None) if identity else None
+        found = self._looking.get(identity) if identity else None
         if found is not None:
-            self._users.pop(id(found), None)
-            found.close(now)
+            found.step_aside()
 
     def _current(self, stores: dict[FileId, S], path: Path) -> S | None:
         """The open store of the file that lies at the path now, unless it had to give up."""

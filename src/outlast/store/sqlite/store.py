@@ -83,23 +83,25 @@ class SqliteStore(Serving):
         doubtful, holding.doubtful = holding.doubtful, []
         holding.incarnation()
 
-        def operation(tx: Transaction) -> tuple[int, list[Claimed]]:
+        def operation(tx: Transaction) -> tuple[int, list[Claimed] | None]:
             moment = clock() if clock else now
             settle.settle_grants(tx, doubtful, moment)
             row = holding.row(tx, request.worker, moment)
             terms = claim.Claim(request, row, self._token_floor, moment, lease_ms)
             claimed = claim.claim_tasks(tx, terms)
-            task_ids.extend(one.task_id for one in claimed)
-            doubtful.extend(Settlement(one.grant, one.task_id, GIVE_BACK) for one in claimed)
+            task_ids.extend(one.task_id for one in claimed or ())
+            doubtful.extend(Settlement(one.grant, one.task_id, GIVE_BACK) for one in claimed or ())
             return row, claimed
 
+        claimed: list[Claimed] | None = None
         try:
-            row, claimed = self._write("claim", operation, task_ids)
+            while claimed is None:
+                row, claimed = self._write("claim", operation, task_ids)
+                holding.remember(request.worker, row)
         except BaseException:
             # If it did commit, nobody holds these leases: the next claim gives them back first.
             holding.doubtful += doubtful
             raise
-        holding.remember(request.worker, row)
         self._came_up_empty = not claimed
         return claimed
 
@@ -109,7 +111,10 @@ class SqliteStore(Serving):
 
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
         """Remove the best eligible tasks and return them: at most once, lost if you crash."""
-        return self._write("claim", lambda tx: claim.take_tasks(tx, request, now))
+        taken: list[Task] | None = None
+        while taken is None:
+            taken = self._write("claim", lambda tx: claim.take_tasks(tx, request, now))
+        return taken
 
     def settle(
         self, settlements: Sequence[Settlement], now: Instant, also: Sequence[Statement] = ()

@@ -1,0 +1,2 @@
+-- Opens the log and its index, so that their files can be remembered.
+SELECT 1 FROM tasks LIMIT 1
