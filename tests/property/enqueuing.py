@@ -53,7 +53,7 @@ class Enqueuing(Harness):
         """Ids and keys are given to all of a batch or to none of it."""
         batch = [
             Entry(
-                entry.payload,
+                entry.named,
                 id=entry.id or f"own {self.looks}.{n}" if give_ids else None,
                 key=entry.key or f"key {self.looks}.{n}" if give_keys else None,
             )
@@ -97,7 +97,8 @@ class Enqueuing(Harness):
         made = came.value if came.refusal is None else [f"unborn {n}" for n in range(len(batch))]
         named = [replace(entry, id=entry.id or made[n]) for n, entry in enumerate(batch)]
         new = [(self._task(options, entry), entry.key) for entry in named]
-        self.model.serve(app)
+        if batch:
+            self.model.serve(app)
         self.agree_on(came, outcome_of(lambda: self.model.enqueue(new)))
 
     def _task(self, options: Options, entry: Entry) -> Task:

@@ -141,6 +141,8 @@ class Harness(RuleBasedStateMachine):
     # Steps that rules have in common
 
     def add_work(self, app: int, count: int) -> None:
+        if not count:
+            return
         ids = self.apps[app].enqueue_many("a", range(count), queue="q1")
         self.model.serve(app)
         retries = self.model.rules.max_retries
@@ -221,12 +223,15 @@ class Harness(RuleBasedStateMachine):
         self.model.utc, self.model.mono = self.clock.now()
 
     def end(self, app: int, event: str) -> None:
-        """Heal what has ended, or end an object well, or its process badly."""
+        """Heal what has ended; or end an object well, or in an error, or its process badly."""
         if event == "heal":
             self.heal(app)
         elif event == "close":
             self.apps[app].close()
             self.model.close(app)
+        elif event == "leave":
+            self.apps[app].__exit__(ValueError, ValueError("a bug"), None)
+            self.model.close(app, in_error=True)
         else:
             self.crash(PROCESS_OF[app])
 

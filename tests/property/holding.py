@@ -1,17 +1,15 @@
 """The rules of those who hold leases, whether these are still theirs or not."""
 
-from typing import Any
-
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.property.harness import QUEUES, Harness, Held
-from tests.property.records import Wish
+from tests.property.records import VALUES, Wish
 from tests.property.strategies import (
-    LARGE,
     apps,
     batches,
     leases,
+    names_of_values,
     types,
     waits,
     with_leases,
@@ -47,9 +45,9 @@ class Holding(Harness):
         self.both(write, lambda: self.model.checkpoint(held.expected, type))
 
     @with_leases
-    @rule(held=leases, result=st.sampled_from([None, {"ok": True}, LARGE]))
-    def completes(self, held: Held, result: Any) -> None:
-        self.complete(held, result)
+    @rule(held=leases, named=names_of_values)
+    def completes(self, held: Held, named: str) -> None:
+        self.complete(held, VALUES[named])
 
     @with_leases
     @rule(batch=batches)

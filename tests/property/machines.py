@@ -11,7 +11,7 @@ from tests.property.holding import Holding
 from tests.property.records import Wish
 from tests.property.strategies import apps, ids, queues, wishes, with_tasks, workers
 
-DISTURBANCES = "pause unpause heal flush close crash".split()
+DISTURBANCES = "pause unpause heal flush close leave crash".split()
 
 clock_steps = st.sampled_from([-7200, 15])
 
@@ -57,7 +57,7 @@ class AnythingHappens(Enqueuing, Holding):
 
     @rule(
         app=apps,
-        event=st.sampled_from("pause unpause heal flush close crash".split()),
+        event=st.sampled_from("pause unpause heal flush close leave crash".split()),
         queue=queues,
     )
     def disturb(self, app: int, event: str, queue: str) -> None:
@@ -85,7 +85,7 @@ class LeasesAreLost(Holding):
         self.add_work(app, max(0, 3 - len(self.model.unfinished())))
         self.claim(app, Wish(worker=worker, limit=limit, begun=begun))
 
-    @rule(app=apps, event=st.sampled_from("heal close crash".split()))
+    @rule(app=apps, event=st.sampled_from("heal close leave crash".split()))
     def ends(self, app: int, event: str) -> None:
         self.end(app, event)
 

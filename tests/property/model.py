@@ -47,13 +47,17 @@ class Model:
             self.keys = {name: key for name, key in self.keys.items() if not self._is_over(key)}
         return self.sessions[app]
 
-    def close(self, app: int) -> None:
+    def close(self, app: int, in_error: bool = False) -> None:
+        """Leases are given back; work that was under way when an error struck is charged."""
         session = self.sessions.pop(app, None)
         if session is None:
             return
         for task in self.running():
             if task.lease and task.lease.session is session:
-                self._put_back(task, "worker", refund=True)
+                if in_error and task.lease.begun:
+                    self._lose(task, "worker")
+                else:
+                    self._put_back(task, "worker", refund=True)
         session.ended = True
 
     def crash(self, process: int) -> None:
@@ -100,12 +104,17 @@ class Model:
         return spent and key.request == request
 
     def retry(self, task_id: str, clone_id: str) -> str:
+        """A clone, which answers for the key of an original that failed."""
         original = self.find(task_id)
         if original.status not in FINAL:
             raise Refused("illegal move")
         copied = ("kind", "payload", "queue", "priority", "group", "max_retries")
         values = {name: getattr(original, name) for name in copied}
-        self.tasks.append(Task(clone_id, retry_of=task_id, **values))
+        clone = Task(clone_id, retry_of=task_id, **values)
+        self.tasks.append(clone)
+        for name, key in self.keys.items():
+            if key.task is original and original.status != "completed":
+                self.keys[name] = Key(key.request, clone, key.expires)
         return clone_id
 
     # Handing work out
@@ -131,13 +140,12 @@ class Model:
 
     def _eligible(self, wish: Wish) -> Iterator[Task]:
         """Queue by queue in the order asked for; in each by priority, then by insertion."""
-        served = [queue for queue in wish.queues if queue not in self.paused]
         if wish.kinds == ():
             return
-        for task in self.tasks if served else ():
+        for task in self.tasks:
             if task.parked == "delay" and task.not_before is not None:
                 task.parked = None if task.not_before <= self.utc else "delay"
-        for queue in served:
+        for queue in [queue for queue in wish.queues if queue not in self.paused]:
             ready = [task for task in self.tasks if task.queue == queue and _fits(task, wish)]
             yield from sorted(ready, key=lambda task: -task.priority)
 
@@ -162,11 +170,13 @@ class Model:
         return lease.task
 
     def begin(self, lease: Lease) -> None:
-        if lease.session.ended:
+        """Not checked against the store: only a holder that has heard of its loss is refused."""
+        if lease.session.ended or lease.is_over:
             raise Refused("lease lost", lease.task.id)
         lease.begun = True
 
     def renew(self, lease: Lease) -> None:
+        lease.is_over = not lease.current
         self.hold(lease)
         lease.ends = self.mono + lease.length_ms
 
@@ -177,6 +187,7 @@ class Model:
 
     def settling(self, lease: Lease) -> bool:
         """Whether this settle is the first by this lease; anybody else has lost it."""
+        lease.is_over = True
         forgotten = lease.session.ended or lease.task not in self.tasks
         if lease.settled and not forgotten:
             return False
@@ -281,15 +292,18 @@ class Model:
                 continue
             if dead and not task.lease.begun:
                 self._put_back(task, "system/recovery", refund=True)
-            elif self.rules.action == "fail" or task.recoveries >= self.rules.max_recoveries:
-                self._move(task, "failed", "system/recovery")
             else:
-                task.recoveries += 1
-                refund = self.rules.action == "pending"
-                self._put_back(task, "system/recovery", refund=refund)
+                self._lose(task, "system/recovery")
             failed += task.status == "failed"
             back += task.status == "pending"
         return back, failed
+
+    def _lose(self, task: Task, actor: str) -> None:
+        if self.rules.action == "fail" or task.recoveries >= self.rules.max_recoveries:
+            self._move(task, "failed", actor)
+            return
+        task.recoveries += 1
+        self._put_back(task, actor, refund=self.rules.action == "pending")
 
     def _heal_before_claim(self, session: Session, force: bool) -> bool:
         last = session.healed_at

@@ -79,6 +79,7 @@ class Lease:
     ends: int
     begun: bool
     settled: bool = False
+    is_over: bool = False
 
     @property
     def current(self) -> bool:
@@ -124,8 +125,21 @@ class Options:
 
 @dataclass(frozen=True)
 class Entry:
-    """What an enqueue says of one task."""
+    """What an enqueue says of one task; its payload goes by a name, for short prints."""
 
-    payload: Any = None
+    named: str = "nothing"
     id: str | None = None
     key: str | None = None
+
+    @property
+    def payload(self) -> Any:
+        return VALUES[self.named]
+
+
+VALUES = {
+    "nothing": None,
+    "an object": {"x": 1, "y": [2]},
+    "the same": {"y": [2], "x": 1},
+    "a large one": "x" * 3000,
+}
+"""Payloads and results; large ones are kept apart from their rows."""

@@ -31,3 +31,18 @@ def blank() -> Iterator[Hand]:
 def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
     """To be asked for before the store is opened."""
     return Trace(monkeypatch)
+
+
+@pytest.fixture
+def shop(app: Outlast, hand: Hand) -> Hand:
+    """Tables of the caller's, with traps in them, and a task to lose."""
+    hand.run("CREATE TABLE orders (number INTEGER PRIMARY KEY, note TEXT)")
+    hand.run("CREATE TABLE sneaky (a)")
+    hand.run("CREATE TRIGGER creep AFTER INSERT ON sneaky BEGIN UPDATE tasks SET priority = 9; END")
+    hand.run("CREATE VIEW my_tasks AS SELECT * FROM tasks")
+    hand.run(
+        "CREATE TRIGGER through INSTEAD OF UPDATE ON my_tasks"
+        " BEGIN UPDATE tasks SET priority = new.priority; END"
+    )
+    app.enqueue("k", id="victim", queue="elsewhere", idempotency_key="key")
+    return hand

@@ -57,3 +57,8 @@ class Hand:
 def store_of(app: Outlast) -> SqliteStore:
     """The store behind an Outlast, opened to serve."""
     return cast(SqliteStore, app._handle.serve().store)
+
+
+def everything(hand: Hand) -> dict[str, list[Any]]:
+    tables = hand.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    return {name: hand.rows(f'SELECT * FROM "{name}"') for (name,) in tables}

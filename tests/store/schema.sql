@@ -266,12 +266,22 @@ END;
 
 CREATE TRIGGER checkpoints_are_kept BEFORE DELETE ON task_checkpoints
 WHEN EXISTS (SELECT 1 FROM tasks WHERE seq = old.task_seq)
+     AND (old.group_id IS NULL OR EXISTS (SELECT 1 FROM groups WHERE id = old.group_id))
      AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'retention_running')
 BEGIN
     SELECT RAISE(ABORT, 'checkpoints are append-only; only retention and their task remove them');
 END;
 
 CREATE TRIGGER checkpoints_are_never_changed BEFORE UPDATE ON task_checkpoints
+BEGIN
+    SELECT RAISE(ABORT, 'checkpoints are append-only');
+END;
+
+CREATE TRIGGER checkpoints_are_never_replaced BEFORE INSERT ON task_checkpoints
+WHEN EXISTS (SELECT 1 FROM task_checkpoints WHERE pos = new.pos)
+     OR EXISTS (SELECT 1 FROM task_checkpoints WHERE id = new.id)
+     OR EXISTS (SELECT 1 FROM task_checkpoints
+                WHERE task_seq = new.task_seq AND sequence_number = new.sequence_number)
 BEGIN
     SELECT RAISE(ABORT, 'checkpoints are append-only');
 END;
@@ -288,7 +298,8 @@ BEGIN
 END;
 
 CREATE TRIGGER update_work_items_timestamp AFTER UPDATE ON tasks
-WHEN new.state_changed_at IS old.state_changed_at AND new.heartbeat_at IS old.heartbeat_at
+WHEN new.state_changed_at <= old.state_changed_at
+     AND coalesce(new.heartbeat_at <= old.heartbeat_at, new.heartbeat_at IS old.heartbeat_at)
      AND new.touched_at IS old.touched_at
 BEGIN
     UPDATE tasks SET touched_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
@@ -371,13 +382,13 @@ SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stag
            AS updated_at,
        t.state_changed_at, t.not_before, t.started_at, t.completed_at, t.lease_acquired_at,
        t.lease_expires_at, t.heartbeat_at,
-       CASE WHEN t.payload IS NOT NULL OR t.payload_bytes = 0 THEN t.payload
-            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload')
-       END AS payload,
+       CAST(CASE WHEN t.payload IS NOT NULL OR t.payload_bytes = 0 THEN t.payload
+                 ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload')
+            END AS BLOB) AS payload,
        t.payload_sum,
-       CASE WHEN t.result IS NOT NULL OR t.result_bytes = 0 THEN t.result
-            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result')
-       END AS result,
+       CAST(CASE WHEN t.result IS NOT NULL OR t.result_bytes = 0 THEN t.result
+                 ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result')
+            END AS BLOB) AS result,
        t.result_sum,
        t.seq
 FROM tasks t;

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast import DatabaseError, Lease, LeaseLost, Outlast
+from outlast import DatabaseError, InvalidInput, Lease, LeaseLost, Outlast
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -179,6 +179,14 @@ def test_the_callers_own_triggers_and_links_work(app: Outlast, shop: Hand) -> No
     assert app.counts()["pending"] == 2
 
 
+def test_a_full_text_table_of_the_callers_works(app: Outlast, shop: Hand) -> None:
+    shop.run("CREATE VIRTUAL TABLE notes USING fts5(body)")
+    insert = "INSERT INTO notes VALUES (?)"
+    app.enqueue("k", also=[(insert, ("crash-proof queue",))])
+    assert claimed(app).complete(also=[(insert, ("resumable work",))])
+    assert shop.rows("SELECT body FROM notes WHERE notes MATCH 'work'") == [("resumable work",)]
+
+
 def test_a_link_that_is_checked_at_the_commit_takes_everything_back(
     app: Outlast, shop: Hand
 ) -> None:
@@ -191,6 +199,16 @@ def test_a_link_that_is_checked_at_the_commit_takes_everything_back(
     with pytest.raises(DatabaseError, match="FOREIGN KEY"):
         lease.complete(also=[("INSERT INTO late VALUES (99)", ())])
     assert lease.complete(also=[("INSERT INTO late VALUES (1)", ()), (INSERT, (1, "in time"))])
+
+
+@pytest.mark.parametrize("values", [(1, object()), ("\ud800", "x"), {"a": 1}])
+def test_values_that_do_not_fit_their_statement_are_wrong_input(
+    app: Outlast, shop: Hand, values: Any
+) -> None:
+    names = ":a, :b" if isinstance(values, dict) else "?, ?"
+    with pytest.raises(InvalidInput, match="values"):
+        app.enqueue("k", also=[(f"INSERT INTO orders VALUES ({names})", values)])
+    assert app.counts()["pending"] == 0
 
 
 def test_the_values_of_a_statement_are_never_in_its_error(app: Outlast, shop: Hand) -> None:

@@ -8,7 +8,7 @@ import pytest
 from outlast import Outlast, StatementRefused
 from outlast.store.sqlite.migrate import our_names
 from outlast.store.sqlite.statements import sql
-from tests.store.hand import Hand
+from tests.store.hand import Hand, everything
 from tests.store.test_statements import NAMES
 
 REFUSED = {
@@ -52,26 +52,6 @@ REFUSED = {
     "ours after theirs": "INSERT INTO orders VALUES (7, 'x'); UPDATE tasks SET priority = 9",
     "commit after theirs": "INSERT INTO orders VALUES (7, 'x'); COMMIT",
 }  # fmt: skip
-
-
-@pytest.fixture
-def shop(app: Outlast, hand: Hand) -> Hand:
-    """Tables of the caller's, with traps in them, and a task to lose."""
-    hand.run("CREATE TABLE orders (number INTEGER PRIMARY KEY, note TEXT)")
-    hand.run("CREATE TABLE sneaky (a)")
-    hand.run("CREATE TRIGGER creep AFTER INSERT ON sneaky BEGIN UPDATE tasks SET priority = 9; END")
-    hand.run("CREATE VIEW my_tasks AS SELECT * FROM tasks")
-    hand.run(
-        "CREATE TRIGGER through INSTEAD OF UPDATE ON my_tasks"
-        " BEGIN UPDATE tasks SET priority = new.priority; END"
-    )
-    app.enqueue("k", id="victim", queue="elsewhere", idempotency_key="key")
-    return hand
-
-
-def everything(hand: Hand) -> dict[str, list[Any]]:
-    tables = hand.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    return {name: hand.rows(f'SELECT * FROM "{name}"') for (name,) in tables}
 
 
 @pytest.mark.proves("QUE-16")

@@ -55,6 +55,14 @@ def test_a_payload_above_two_kib_lives_beside_the_row(
     assert INLINE_BYTES == 2048
 
 
+def test_what_counts_is_bytes_and_not_characters(app: Outlast, hand: Hand) -> None:
+    app.enqueue("k", "€" * 1000, id="t")
+    row = hand.task("t")
+    assert (row["payload_bytes"], row["payload"]) == (3002, None)
+    (lease,) = app.claim("w")
+    assert lease.payload == "€" * 1000
+
+
 def test_the_row_of_a_large_payload_stays_small_through_its_life(app: Outlast, hand: Hand) -> None:
     app.enqueue("k", text_of(1 << 20), id="t", max_retries=1)
     for ending in ("retry", "give up"):

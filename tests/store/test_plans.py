@@ -81,6 +81,7 @@ def test_a_claim_of_several_kinds_merges_their_ranges_without_sorting(
         ("end_worker", [ALIVE]),
         ("settle_task", [ROWID]),
         ("settled_by_grant", ["idx_transitions_task"]),
+        ("settle_key", ["idx_idempotency_keys_work_item"]),
         ("renew_lease", [ROWID]),
         ("mark_started", [ROWID]),
         ("add_checkpoint", [ROWID, "idx_checkpoints_work_item"]),

@@ -171,6 +171,23 @@ def test_updated_at_is_the_time_of_the_last_move_or_renewal(
         assert is_current()
 
 
+@pytest.mark.proves("QUE-18")
+def test_parking_moves_updated_at_to_the_clocks_now(app: Outlast, clock: ManualClock) -> None:
+    app.enqueue("k", id="t")
+    for change in (app.park, app.unpark):
+        clock.advance("1s")
+        assert change("t")
+        assert app.get("t").updated_at.timestamp() * 1000 == clock.now().utc_ms
+
+
+@pytest.mark.proves("QUE-18")
+def test_a_raw_update_is_noticed_under_recursive_triggers_too(app: Outlast, hand: Hand) -> None:
+    app.enqueue("k", id="t")
+    hand.connection.pragma("recursive_triggers", "ON")
+    assert hand.run("UPDATE tasks SET priority = 3") == 1
+    assert hand.task("t")["touched_at"] is not None
+
+
 @pytest.mark.proves("MIG-16")
 def test_every_time_is_stored_as_whole_milliseconds(
     app: Outlast, clock: ManualClock, hand: Hand

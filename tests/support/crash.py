@@ -46,8 +46,7 @@ def _let_go(store: SqliteReads) -> None:
     store.closed = True
     if isinstance(store, SqliteStore):
         store._database.close()
-        if store._incarnation is not None:
-            store._incarnation.lock_file.close()
+        store._holding.end(has_left=False)
         store._gate.close()
     else:
         store._readers.close()

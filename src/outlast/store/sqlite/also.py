@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import apsw
 
-from outlast.errors import DatabaseError, InvalidInput, StatementRefused
+from outlast.errors import DatabaseError, InvalidInput, StatementRefused, StoreError
 from outlast.store.base import Statement
 from outlast.store.sqlite.migrate import our_names
+
+Bound = Sequence[Any] | dict[str, Any]
 
 _READS = frozenset(
     {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
@@ -23,6 +26,8 @@ class CallersStatements:
         self._connection = connection
         self._vetting = False
         self._denied: str | None = None
+        self._wrote = False
+        self._begun = 0
         self._ours = our_names()
         connection.set_authorizer(self._authorize)
 
@@ -31,30 +36,47 @@ class CallersStatements:
         for text, values in statements:
             self._run_one(text, values)
 
-    def _run_one(self, text: str, values: object) -> None:
-        self._denied = None
+    def _run_one(self, text: str, values: Bound) -> None:
+        self._denied, self._wrote, self._begun = None, False, 0
+        cursor = self._connection.cursor()
+        cursor.exec_trace = self._about_to_run
         try:
             with self._vetted():
                 # An uncached statement is always prepared anew, so the authorizer always sees it.
-                cursor = self._connection.execute(text, values, can_cache=False)  # type: ignore[arg-type]
-                for _ in cursor:
+                for _ in cursor.execute(text, values, can_cache=False):
                     pass
-        except apsw.AuthError as error:
-            raise StatementRefused(
-                f"the statement {text!r} may not {self._denied or 'do that'} inside Outlast's"
-                " transaction; use INSERT, UPDATE or DELETE on tables of your own"
-            ) from error
-        except apsw.Error as error:
-            raise DatabaseError(f"the caller's statement {text!r}", error) from error
-        except (KeyError, TypeError, UnicodeEncodeError) as error:
+        except (apsw.BindingsError, LookupError, TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
                 f"the values given with {text!r} do not fit it; they were {_shape(values)}"
             ) from error
+        except apsw.Error as error:
+            raise self._explained(text, values, error) from None
+
+    def _about_to_run(self, cursor: apsw.Cursor, text: str, values: object) -> bool:
+        """VACUUM asks no authorizer, and a second statement is one more than was given."""
+        self._begun += 1
+        if self._begun > 1:
+            self._denied = "bring another one along"
+        elif not cursor.is_readonly and not self._wrote:
+            self._denied = "do what it does"
+        return self._denied is None
+
+    def _explained(self, text: str, values: Bound, error: apsw.Error) -> StoreError:
+        """The engine may quote a value; then its words are left out."""
+        if self._denied is not None:
+            return StatementRefused(
+                f"the statement {text!r} may not {self._denied} inside Outlast's transaction;"
+                " use INSERT, UPDATE or DELETE on tables of your own"
+            )
         if not self._connection.in_transaction:
-            raise StatementRefused(
+            return StatementRefused(
                 f"the statement {text!r} rolled back Outlast's transaction; nothing was stored."
                 " Do not use OR ROLLBACK or RAISE(ROLLBACK)"
             )
+        given = values.values() if isinstance(values, dict) else values
+        quoted = any(isinstance(value, str) and value in str(error) for value in given if value)
+        shown = type(error)("its own words quote a value and are left out") if quoted else error
+        return DatabaseError(f"the caller's statement {text!r}", shown)
 
     @contextmanager
     def _vetted(self) -> Iterator[None]:
@@ -83,12 +105,13 @@ class CallersStatements:
             # Full-text tables ask for this one by themselves.
             return (first or "").lower() == "data_version" and second is None
         table = (first or "").lower()
-        return (
+        self._wrote = (
             code in _WRITES
             and schema in (None, "main", "temp")
             and table not in self._ours
             and not table.startswith("sqlite_")
         )
+        return self._wrote
 
 
 def _in_words(code: int, first: str | None) -> str:

@@ -14,7 +14,7 @@ from outlast.store.base import Claimed, ClaimRequest, Grant, LeaseLength
 from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.settle import Standing, move
 from outlast.store.sqlite.statements import union_of
-from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
+from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array, text_of
 
 PROMOTE_BATCH = 1000
 
@@ -115,7 +115,7 @@ def _eligible(tx: Transaction, request: ClaimRequest) -> Iterable[list[Candidate
             if seqs:
                 offered.update(seqs)
                 rows = tx.rows("candidates", {"seqs": int_array(seqs)})
-                yield [Candidate(*row) for row in rows]
+                yield [Candidate._make((*row[:-1], text_of(row[-1]))) for row in rows]
             if len(found) < request.limit or not seqs:
                 break
 

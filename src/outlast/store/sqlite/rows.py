@@ -6,7 +6,7 @@ from outlast.domain import codec
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.task import Checkpoint, Move, Stored, Task, utc
 from outlast.store.base import KeyRecord
-from outlast.store.sqlite.transaction import Row
+from outlast.store.sqlite.transaction import Row, text_of
 
 
 def task_from(row: Row) -> Task:
@@ -15,7 +15,7 @@ def task_from(row: Row) -> Task:
     values[3] = Status(row[3])
     values[6] = Parked(row[6]) if row[6] else None
     values[18:27] = [utc(ms) for ms in row[18:27]]
-    values += [Stored(row[27], row[28]), Stored(row[29], row[30])]
+    values += [Stored(text_of(row[27]), row[28]), Stored(text_of(row[29]), row[30])]
     return Task(*values)
 
 

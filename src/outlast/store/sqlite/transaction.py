@@ -17,6 +17,11 @@ def int_array(values: Iterable[int]) -> Any:
     return apsw.carray(array("q", values))
 
 
+def text_of(raw: bytes | None) -> str | None:
+    """Stored text read as bytes; what is no text any more comes out as one that fails its sum."""
+    return None if raw is None else raw.decode(errors="replace")
+
+
 class Transaction:
     """Runs statements by the name of their file, on the connection whose transaction is open."""
 

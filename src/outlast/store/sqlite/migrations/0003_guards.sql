@@ -13,7 +13,8 @@ END;
 -- Outlast's own statements set one of the three times themselves; this fires for hand-written SQL
 -- alone. The view derives updated_at from the newest of the three.
 CREATE TRIGGER update_work_items_timestamp AFTER UPDATE ON tasks
-WHEN new.state_changed_at IS old.state_changed_at AND new.heartbeat_at IS old.heartbeat_at
+WHEN new.state_changed_at <= old.state_changed_at
+     AND coalesce(new.heartbeat_at <= old.heartbeat_at, new.heartbeat_at IS old.heartbeat_at)
      AND new.touched_at IS old.touched_at
 BEGIN
     UPDATE tasks SET touched_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
@@ -46,15 +47,26 @@ BEGIN
     SELECT RAISE(ABORT, 'unknown checkpoint type');
 END;
 
+-- REPLACE would delete without asking the trigger below.
+CREATE TRIGGER checkpoints_are_never_replaced BEFORE INSERT ON task_checkpoints
+WHEN EXISTS (SELECT 1 FROM task_checkpoints WHERE pos = new.pos)
+     OR EXISTS (SELECT 1 FROM task_checkpoints WHERE id = new.id)
+     OR EXISTS (SELECT 1 FROM task_checkpoints
+                WHERE task_seq = new.task_seq AND sequence_number = new.sequence_number)
+BEGIN
+    SELECT RAISE(ABORT, 'checkpoints are append-only');
+END;
+
 CREATE TRIGGER checkpoints_are_never_changed BEFORE UPDATE ON task_checkpoints
 BEGIN
     SELECT RAISE(ABORT, 'checkpoints are append-only');
 END;
 
--- A cascade finds the owner gone already; the retention routine raises its flag for the length
--- of its own transaction.
+-- A cascade finds the owner, be it the task or the group, gone already; the retention routine
+-- raises its flag for the length of its own transaction.
 CREATE TRIGGER checkpoints_are_kept BEFORE DELETE ON task_checkpoints
 WHEN EXISTS (SELECT 1 FROM tasks WHERE seq = old.task_seq)
+     AND (old.group_id IS NULL OR EXISTS (SELECT 1 FROM groups WHERE id = old.group_id))
      AND NOT EXISTS (SELECT 1 FROM meta WHERE key = 'retention_running')
 BEGIN
     SELECT RAISE(ABORT, 'checkpoints are append-only; only retention and their task remove them');

@@ -103,6 +103,7 @@ UNION ALL
 SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
 
 -- Our own two read models: a task as its user sees it, and what a decision about it needs.
+-- Payload and result come as bytes: a damaged byte may leave no text to be read as one.
 
 CREATE VIEW task_records AS
 SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stage,
@@ -112,13 +113,13 @@ SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stag
            AS updated_at,
        t.state_changed_at, t.not_before, t.started_at, t.completed_at, t.lease_acquired_at,
        t.lease_expires_at, t.heartbeat_at,
-       CASE WHEN t.payload IS NOT NULL OR t.payload_bytes = 0 THEN t.payload
-            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload')
-       END AS payload,
+       CAST(CASE WHEN t.payload IS NOT NULL OR t.payload_bytes = 0 THEN t.payload
+                 ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload')
+            END AS BLOB) AS payload,
        t.payload_sum,
-       CASE WHEN t.result IS NOT NULL OR t.result_bytes = 0 THEN t.result
-            ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result')
-       END AS result,
+       CAST(CASE WHEN t.result IS NOT NULL OR t.result_bytes = 0 THEN t.result
+                 ELSE (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'result')
+            END AS BLOB) AS result,
        t.result_sum,
        t.seq
 FROM tasks t;
