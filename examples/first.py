@@ -54,21 +54,20 @@ def main(store: str) -> int:
 
 def work(store: str, name: str, group: str, stuck_on: str) -> None:
     """A worker: take a task, go on where its last checkpoint stands, finish it, take the next."""
-    app = Outlast(store)
-    while leases := app.claim(name, group=group):
-        (lease,) = leases
-        document, pages = lease.payload["name"], lease.payload["pages"]
-        last = app.latest_checkpoint(lease.task_id, "iteration_end")
-        done = last.data["page"] if last else 0
-        seen = f"; {done} of {pages} pages are done already" if done else ""
-        tell(name, f"{document}: attempt {lease.attempt}, token {lease.token}{seen}")
-        for page in range(done + 1, pages + 1):
-            tell(name, f"  reads {document} page {page}")
-            time.sleep(60 if f"{document} page {page}" == stuck_on else 0.05)
-            lease.checkpoint("iteration_end", {"page": page})
-        lease.complete({"pages": pages})
-        tell(name, f"  has completed {document}")
-    app.close()
+    with Outlast(store) as app:
+        while leases := app.claim(name, group=group):
+            (lease,) = leases
+            document, pages = lease.payload["name"], lease.payload["pages"]
+            last = app.latest_checkpoint(lease.task_id, "iteration_end")
+            done = last.data["page"] if last else 0
+            seen = f"; {done} of {pages} pages are done already" if done else ""
+            tell(name, f"{document}: attempt {lease.attempt}, token {lease.token}{seen}")
+            for page in range(done + 1, pages + 1):
+                tell(name, f"  reads {document} page {page}")
+                time.sleep(60 if f"{document} page {page}" == stuck_on else 0.05)
+                lease.checkpoint("iteration_end", {"page": page})
+            lease.complete({"pages": pages})
+            tell(name, f"  has completed {document}")
 
 
 def start_worker(store: str, name: str, group: str, stuck_on: str = "") -> subprocess.Popen[str]:

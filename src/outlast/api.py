@@ -83,7 +83,7 @@ class Outlast:
         trace: TracebackType | None,
     ) -> None:
         """Close; leases still out when an error drives us out are charged as a crash is."""
-        self._handle.close(error if isinstance(error, Exception) else None)
+        self._handle.close(error)
 
     def migrate(self) -> list[str]:
         """Bring the file's schema up to date; returns the names of what was applied."""

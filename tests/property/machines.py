@@ -9,7 +9,7 @@ from tests.property.enqueuing import Enqueuing
 from tests.property.harness import QUEUES
 from tests.property.holding import Holding
 from tests.property.records import Wish
-from tests.property.strategies import apps, ids, queues, wishes, with_tasks, workers
+from tests.property.strategies import apps, at_work, ids, queues, wishes, with_tasks, workers
 
 DISTURBANCES = "pause unpause heal flush close leave crash".split()
 
@@ -85,10 +85,12 @@ class LeasesAreLost(Holding):
         self.add_work(app, max(0, 3 - len(self.model.unfinished())))
         self.claim(app, Wish(worker=worker, limit=limit, begun=begun))
 
+    @at_work
     @rule(app=apps, event=st.sampled_from("heal close leave crash".split()))
     def ends(self, app: int, event: str) -> None:
         self.end(app, event)
 
+    @at_work
     @rule(seconds=st.sampled_from([1, 70]))
     def time_passes(self, seconds: float) -> None:
         self.advance(seconds)

@@ -76,3 +76,4 @@ earlier: st.SearchStrategy[tuple[Options, Entry]] = st.runner().flatmap(
 )
 with_leases = precondition(lambda machine: machine.held)
 with_tasks = precondition(lambda machine: machine.model.unfinished())
+at_work = precondition(lambda machine: machine.model.running())

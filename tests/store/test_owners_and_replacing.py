@@ -30,8 +30,8 @@ def test_a_checkpoint_cannot_be_replaced(app: Outlast, hand: Hand, unique: str) 
     values: dict[str, Any] = hand.records("SELECT * FROM task_checkpoints")[0]
     kept = {name: values[name] for name in unique.split(", ")}
     row = values | {"pos": None, "id": "x", "sequence_number": 9, "snapshot_data": "{}"} | kept
+    columns, marks = ", ".join(row), ", ".join("?" * len(row))
     with pytest.raises(Refused):
-        columns, marks = ", ".join(row), ", ".join("?" * len(row))
         hand.run(f"REPLACE INTO task_checkpoints ({columns}) VALUES ({marks})", *row.values())
     assert hand.records("SELECT * FROM task_checkpoints") == [values]
 

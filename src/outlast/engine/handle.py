@@ -108,13 +108,16 @@ class StoreHandle:
         with self._mutex:
             return self._backend.migrate(self._real_path(), self._settings, self.now())
 
-    def close(self, error: Exception | None = None) -> None:
-        """Give back every lease that is still out, and leave the store."""
+    def close(self, error: BaseException | None = None) -> None:
+        """Give back every lease that is still out, and leave the store.
+
+        They are charged as a crash charges them if an error of the work's own drove us out.
+        """
         self._leave_the_parents_behind()
         with self._mutex:
             if self._session is not None and not self._session.store.closed:
                 try:
-                    release_all(self._session, error)
+                    release_all(self._session, None if _is_polite(error) else error)
                 except OutlastError as failure:
                     self._log.warning("closing %s: %s", self._path, failure)
             self._drop()
@@ -150,3 +153,10 @@ class StoreHandle:
         """What a forked child inherited is its parent's, down to a mutex that may be locked."""
         if os.getpid() != self._pid:
             self._reset()
+
+
+def _is_polite(error: BaseException | None) -> bool:
+    """Whether somebody asked us to leave, rather than the work having thrown us out."""
+    if isinstance(error, SystemExit):
+        return error.code in (0, None)
+    return error is None or isinstance(error, KeyboardInterrupt | GeneratorExit)

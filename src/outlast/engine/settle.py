@@ -117,7 +117,7 @@ def start(session: Session, claimed: Claimed) -> None:
     session.store.note_start(claimed.grant)
 
 
-def release_all(session: Session, error: Exception | None = None) -> None:
+def release_all(session: Session, error: BaseException | None = None) -> None:
     """Give back every lease a session still has out: uncharged, unless an error drove us out.
 
     Work that ends its own process by an error would otherwise come back for ever.
