@@ -321,8 +321,7 @@ class Outlast:
         """Idempotency keys of a task, of a group, or in a status; newest first."""
         if [task_id, group, status].count(None) != 2:
             raise InvalidInput("keys takes exactly one of task_id, group and status")
-        named = next(value for value in (task_id, group, status) if value is not None)
-        checked_name(named, "task_id, group or status")
+        checked_name(task_id or group or status, "task_id, group or status")
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         return self._handle.look().keys(task_id, group, status, limit)
 
