@@ -151,6 +151,32 @@ def lock_byte(descriptor: int, offset: int) -> None:
     )
 
 
+def anchor(descriptor: int, offset: int, length: int) -> None:
+    """Take a shared lock that belongs to the descriptor and not to the process.
+
+    It stands against this process's own POSIX locks too, and no close of another descriptor of
+    the file drops it.
+    """
+    lock = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, offset, length, 0)
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+
+
+def unanchor(descriptor: int) -> None:
+    """Give such a lock up, and the descriptor too unless its close would harm somebody.
+
+    Closing drops every POSIX lock this process has on the file; where the caller's own apsw
+    connection holds one, the descriptor stays open for good.
+    """
+    lock = struct.pack(_FLOCK, fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+    found = os.fstat(descriptor)
+    tail = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    ours = {"POSIX", str(os.getpid()), tail}
+    lines = (read_text("/proc/locks") or "").splitlines()
+    if not any(ours <= set(line.split()) for line in lines):
+        os.close(descriptor)
+
+
 def descriptor_of(device: int, inode: int) -> int | None:
     """A descriptor this process already has on a file; opening another would endanger its locks."""
     for name in os.listdir("/proc/self/fd"):

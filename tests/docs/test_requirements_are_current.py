@@ -94,13 +94,13 @@ def test_writing_changes_the_states_and_nothing_else() -> None:
 def test_markers_are_found_on_functions_classes_modules_and_parameters(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "test_it.py").write_text(
-        "pytestmark = pytest.mark.proves('A-1')\n"
-        "@proves('A-2', 'A-3')\n"
-        "def test(): '''not one: proves(\"A-9\")'''\n"
-        "cases = [pytest.param(1, marks=pytest.mark.proves('A-4'))]\n"
+        "pytestmark = pytest.mark.proves('a-1')\n"
+        "@proves('a-2', 'a-3')\n"
+        "def test(): '''not one: proves(\"a-9\")'''\n"
+        "cases = [pytest.param(1, marks=pytest.mark.proves('a-4'))]\n"
     )
     found = find_markers(tmp_path)
-    assert sorted(marker.id for marker in found) == ["A-1", "A-2", "A-3", "A-4"]
+    assert sorted(marker.id for marker in found) == ["a-1", "a-2", "a-3", "a-4"]
     assert found[0].place == f"{tmp_path.name}/deep/test_it.py:1"
 
 

@@ -40,7 +40,7 @@ def _private_reaches(tree: ast.AST) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _is_private(node.attr):
             owner = node.value
-            is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+            is_own = ast.unparse(owner) in ("self", "cls", "super()")
             if not is_own and node.attr not in NAMED_TUPLE_METHODS:
                 found.append(ast.unparse(node))
         if isinstance(node, ast.ImportFrom) and node.module != "outlast":

@@ -9,7 +9,16 @@ from tests.property.enqueuing import Enqueuing
 from tests.property.harness import QUEUES
 from tests.property.holding import Holding
 from tests.property.records import Wish
-from tests.property.strategies import apps, at_work, ids, queues, wishes, with_tasks, workers
+from tests.property.strategies import (
+    apps,
+    at_work,
+    ids,
+    queues,
+    wishes,
+    with_ready,
+    with_tasks,
+    workers,
+)
 
 DISTURBANCES = "pause unpause heal flush close leave crash".split()
 
@@ -19,17 +28,17 @@ clock_steps = st.sampled_from([-7200, 15])
 class AnythingHappens(Enqueuing, Holding):
     """All that a program, its operator, the clock and fate can do to a queue."""
 
-    @with_tasks
+    @with_ready
     @rule(app=apps, wish=wishes)
     def claims(self, app: int, wish: Wish) -> None:
         self.claim(app, wish)
 
-    @with_tasks
+    @with_ready
     @rule(app=apps, wish=wishes)
     def prefetches(self, app: int, wish: Wish) -> None:
         self.claim(app, replace(wish, begun=False))
 
-    @with_tasks
+    @with_ready
     @rule(app=apps, wish=wishes)
     def takes(self, app: int, wish: Wish) -> None:
         self.take(app, wish)
@@ -99,7 +108,7 @@ class LeasesAreLost(Holding):
 class KeysAreRepeated(Enqueuing):
     """The same few ids and keys, while the tasks behind them end well, badly, or vanish."""
 
-    @with_tasks
+    @with_ready
     @rule(app=apps, verb=st.sampled_from("complete fail cancel take leave".split()))
     def finish(self, app: int, verb: str) -> None:
         """The first task that can be claimed goes this way."""

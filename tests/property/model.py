@@ -327,6 +327,9 @@ class Model:
     def running(self) -> list[Task]:
         return [task for task in self.tasks if task.status == "running"]
 
+    def ready(self) -> list[Task]:
+        return [t for t in self.tasks if (t.status, t.parked) == ("pending", None)]
+
     def unfinished(self) -> list[Task]:
         return [task for task in self.tasks if task.status not in FINAL]
 

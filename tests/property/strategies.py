@@ -76,4 +76,5 @@ earlier: st.SearchStrategy[tuple[Options, Entry]] = st.runner().flatmap(
 )
 with_leases = precondition(lambda machine: machine.held)
 with_tasks = precondition(lambda machine: machine.model.unfinished())
+with_ready = precondition(lambda machine: machine.model.ready())
 at_work = precondition(lambda machine: machine.model.running())

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from outlast.settings import Settings
 from outlast.store.sqlite.also import CallersStatements
-from outlast.store.sqlite.connection import connect
+from outlast.store.sqlite.connection import connect, ensure_wal
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.guard import FileGuard
@@ -21,16 +21,25 @@ T = TypeVar("T")
 class Database:
     """Rebuilt as a whole when the process has lost its locks."""
 
-    def __init__(self, folder: SideFolder, gate: WriteGate, settings: Settings) -> None:
+    def __init__(
+        self,
+        folder: SideFolder,
+        gate: WriteGate,
+        settings: Settings,
+        guard: FileGuard | None = None,
+    ) -> None:
+        """A store that connects anew passes its guard on, which never lets go in between."""
         path = folder.database
+        self.guard = guard or FileGuard(path, folder.openers)
         with ExitStack() as undo:
             connection = connect(path, settings.synchronous)
             undo.callback(connection.close)
+            ensure_wal(connection, path, is_new=False)
             connection.execute(sql("first_read")).fetchall()
-            guard = FileGuard(path, folder.openers)
-            guard.arm()
+            undo.callback(self.guard.release)
+            self.guard.arm()
             limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)
-            self.writer = Writer(connection, path, guard, gate, limits_seconds)
+            self.writer = Writer(connection, path, self.guard, gate, limits_seconds)
             self.readers = Readers(path, settings.synchronous)
             self.callers = CallersStatements(connection)
             undo.pop_all()
@@ -40,6 +49,11 @@ class Database:
         return self.readers.read(context, query)
 
     def close(self) -> None:
+        """Close every connection and let go of the files."""
+        self.disconnect()
+        self.guard.release()
+
+    def disconnect(self) -> None:
         """Close every connection."""
         self.readers.close()
         self.writer.close()
@@ -58,3 +72,4 @@ class Database:
         """In a forked child: let go of the inherited connections."""
         self.writer.abandon()
         self.readers.abandon()
+        self.guard.abandon()

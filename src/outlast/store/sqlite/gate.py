@@ -60,7 +60,9 @@ class WriteGate:
                 patience.wait()
             yield
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            # In a child forked meanwhile, the number may already be another file's.
+            if self._descriptor == descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _holder(self) -> int | None:
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]

@@ -11,6 +11,13 @@ from outlast.errors import StoreReplaced
 _WAL_WRITE_LOCK_OFFSET = 120
 _CANARY_BASE = 1 << 50
 
+# What SQLite keeps locked while it has a WAL database open: a range of the main file, and a byte
+# of the wal-index. We hold both a second time by locks that belong to a descriptor. A second copy
+# of SQLite in this process then cannot take itself for the only user, which would empty the
+# wal-index under our feet and remove the log when it closes.
+_SHARED_RANGE = (0x40000002, 510)
+_DMS_BYTE = (128, 1)
+
 FileId = tuple[int, int]
 
 
@@ -34,8 +41,9 @@ class FileGuard:
     """
 
     def __init__(self, database: Path, openers: Path) -> None:
-        self._paths = (str(database), f"{database}-wal", str(openers))
         self._shm_path = f"{database}-shm"
+        self._paths = (str(database), f"{database}-wal", self._shm_path, str(openers))
+        self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
@@ -48,8 +56,29 @@ class FileGuard:
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
         main = self._ids[0]
+        if self._can_ask:
+            self._hold(self._paths[0], *_SHARED_RANGE)
+            self._hold(self._shm_path, *_DMS_BYTE)
         if self._can_ask and main is not None:
             _host.lock_byte(self._descriptor(main), self._canary)
+
+    def _hold(self, path: str, offset: int, length: int) -> None:
+        found = file_id(path)
+        if found is not None and found not in self._anchors:
+            self._anchors[found] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            _host.anchor(self._anchors[found], offset, length)
+
+    def release(self) -> None:
+        """Let go of the files, once no connection of ours is open."""
+        for descriptor in self._anchors.values():
+            _host.unanchor(descriptor)
+        self._anchors.clear()
+
+    def abandon(self) -> None:
+        """In a forked child: the parent has the same descriptors, and the locks stay with it."""
+        for descriptor in self._anchors.values():
+            os.close(descriptor)
+        self._anchors.clear()
 
     def check_files(self) -> None:
         """Refuse to go on when database, WAL or openers' lock were replaced or removed."""
@@ -65,9 +94,9 @@ class FileGuard:
         return self._ids[0] == file_id(self._paths[0])
 
     def log_is_unlinked(self) -> bool:
-        """Whether the WAL's name is gone while all else is as we opened it."""
+        """Whether the WAL's name is gone, or another's, while all else is as we opened it."""
         return (
-            file_id(self._paths[1]) is None
+            file_id(self._paths[1]) != self._ids[1]
             and self.database_is_there()
             and self._shm_id == file_id(self._shm_path)
             and self.canary_stands()

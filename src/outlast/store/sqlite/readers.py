@@ -20,6 +20,10 @@ CLOSE_TIMEOUT_SECONDS = 30
 log = logging.getLogger("outlast.store")
 
 
+class Closed(StoreError):
+    """These connections are gone; a store that connected anew has others."""
+
+
 class Readers:
     """A small pool; a thread borrows a connection for one read."""
 
@@ -48,7 +52,7 @@ class Readers:
     def _borrow(self) -> apsw.Connection:
         with self._changed:
             if self._closed:
-                raise StoreError("this store was closed; open it again")
+                raise Closed("this store was closed; open it again")
             connection = self._idle.pop() if self._idle else self._connect()
             self._lent.add(connection)
             return connection

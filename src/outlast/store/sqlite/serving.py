@@ -17,6 +17,7 @@ from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.holding import Holding
 from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.transaction import Transaction
 
@@ -69,6 +70,10 @@ class Serving(SqliteReads):
         database = self._database
         try:
             result = database.writer.run(context, operation, task_ids)
+        except Closed:
+            if not self._connected_anew(database):
+                raise
+            return self._write(context, operation, task_ids)
         except (SecondSqliteCopy, StoreReplaced):
             self._reconnect(database)
             raise
@@ -78,6 +83,20 @@ class Serving(SqliteReads):
             raise
         self._flush_if_due()
         return result
+
+    def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        database = self._database
+        try:
+            return super()._read(context, query)
+        except Closed:
+            if not self._connected_anew(database):
+                raise
+            return self._read(context, query)
+
+    def _connected_anew(self, before: Database) -> bool:
+        """Whether other connections took the place of these; waits for who is at it."""
+        with self._connecting:
+            return self._database is not before and not self.closed
 
     def _flush_if_due(self) -> None:
         """A failed routine flush is logged and tried again; the commit before it stands."""
@@ -106,10 +125,10 @@ class Serving(SqliteReads):
                 return
             try:
                 failed.writer.rescue_unlinked_log()
-                failed.close()
+                failed.disconnect()
                 self._folder.make()
                 self._openers.share(self._settings.open_timeout_seconds)
-                self._database = Database(self._folder, self._gate, self._settings)
+                self._database = Database(self._folder, self._gate, self._settings, failed.guard)
                 self._readers = self._database.readers
             except OutlastError as error:
                 log.warning("connecting anew failed, this store has ended: %s", error)

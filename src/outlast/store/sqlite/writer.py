@@ -14,7 +14,7 @@ from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import Patience, WriteGate
 from outlast.store.sqlite.guard import FileGuard
-from outlast.store.sqlite.readers import immortalize
+from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class Writer:
 
     def _refuse_closed(self) -> None:
         if self._closed:
-            raise StoreError("this store was closed; open it again")
+            raise Closed("this store was closed; open it again")
 
     def _refuse_lost_locks(self) -> None:
         if not self._connection.in_transaction:

@@ -1,0 +1,151 @@
+"""A claim whose commit is in doubt: nobody holds what it took, and it comes back with the next."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, _probe
+from outlast.store.sqlite.writer import Writer
+from tests.support.foreign import assert_sound, foreign_statuses
+
+
+@pytest.fixture
+def used(app: Outlast) -> Iterator[Outlast]:
+    app.enqueue_many("work", range(3), id=["a", "b", "c"])
+    yield app
+    _probe.arm(None)
+
+
+def _lose_sight_of(app: Outlast, point: str) -> None:
+    """At that point of the next operation the openers' lock is gone: its outcome is unknown."""
+
+    def strike(name: str) -> None:
+        if name == point:
+            _probe.arm(None)
+            (app.path.parent / f"{app.path.name}-outlast" / "openers").unlink()
+
+    _probe.arm(strike)
+
+
+def test_what_a_doubtful_claim_took_comes_back_uncharged_with_the_next_claim(
+    used: Outlast,
+) -> None:
+    _lose_sight_of(used, "claim.committed")
+    with pytest.raises(OutcomeUnknown) as caught:
+        used.claim("w", limit=2)
+    assert set(caught.value.task_ids) == {"a", "b"}
+    assert used.counts()["running"] == 2, "it did commit, and nobody was told"
+    leases = used.claim("w", limit=3)
+    assert [lease.task_id for lease in leases] == ["a", "b", "c"]
+    assert [lease.attempt for lease in leases] == [1, 1, 1]
+    assert [lease.complete() for lease in leases] == [True, True, True]
+
+
+def test_an_idle_looking_store_still_gives_back_what_is_in_doubt(used: Outlast) -> None:
+    """A poller that found nothing asks by reading; what it has in doubt must not wait for that."""
+    leases = used.claim("w", limit=3)
+    assert used.claim("w") == []
+    leases[0].release()
+    _lose_sight_of(used, "claim.committed")
+    with pytest.raises(OutcomeUnknown):
+        used.claim("w")
+    (again,) = used.claim("w")
+    assert again.task_id == "a"
+    assert again.complete()
+
+
+def test_a_claim_in_doubt_that_did_not_happen_harms_no_later_lease(
+    used: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same row, holder and token may be handed out again; that lease is a real one."""
+    _fail_one_commit(monkeypatch, lambda: True)
+    with pytest.raises(OutcomeUnknown):
+        used.claim("w")
+    (lease,) = used.claim("w")
+    assert lease.task_id == "a"
+    assert [one.task_id for one in used.claim("w", limit=3)] == ["b", "c"]
+    lease.renew()
+    assert lease.complete()
+    assert used.get("a").status == "completed"
+
+
+def test_a_doubtful_claim_never_gives_back_another_threads_lease(
+    used: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other thread claims while the first one's commit fails, and is handed the same task."""
+    asking = threading.Event()
+    got: list[Lease] = []
+
+    def other() -> None:
+        asking.set()
+        got.extend(used.claim("w"))
+
+    thread = threading.Thread(target=other)
+
+    def start_the_other() -> bool:
+        if threading.current_thread() is thread:
+            return False
+        thread.start()
+        return asking.wait(60)
+
+    _fail_one_commit(monkeypatch, start_the_other)
+    with pytest.raises(OutcomeUnknown):
+        used.claim("w")
+    thread.join(60)
+    (lease,) = got
+    third = used.claim("w", limit=3)
+    assert lease.task_id not in {one.task_id for one in third}
+    assert lease.complete()
+
+
+def _fail_one_commit(monkeypatch: pytest.MonkeyPatch, due: Callable[[], bool]) -> None:
+    """One COMMIT fails as on a full disk, which rolls everything back."""
+    real = Writer._commit
+    failed: list[bool] = []
+
+    def commit(self: Writer, task_ids: Iterable[str]) -> None:
+        if not failed and due():
+            failed.append(True)
+            self._roll_back()
+            raise OutcomeUnknown(list(task_ids), OSError("the disk is full"))
+        real(self, task_ids)
+
+    monkeypatch.setattr(Writer, "_commit", commit)
+
+
+def test_a_settle_with_a_doubtful_grant_raises_and_never_answers_false(used: Outlast) -> None:
+    """False means "done already, by this very lease"; what was given back is lost instead."""
+    _lose_sight_of(used, "claim.committed")
+    with pytest.raises(OutcomeUnknown):
+        used.claim("w")
+    given_back = used._handle.serve().store
+    doubtful = list(given_back._holding.doubtful)  # type: ignore[attr-defined]
+    (lease,) = used.claim("w")
+    with pytest.raises(LeaseLost):
+        given_back.settle(doubtful, used._handle.now())
+    assert lease.complete()
+
+
+def test_what_was_acknowledged_survives_the_unlinking_of_the_log(used: Outlast) -> None:
+    """It is in nobody's hands but ours: the next write saves it before it refuses."""
+    used.flush_wal()
+    stored = [used.enqueue("work", n).id for n in range(5)]
+    Path(f"{used.path}-wal").unlink()
+    with pytest.raises(StoreReplaced):
+        used.enqueue("work", id="refused")
+    assert set(foreign_statuses(used.path)) == {"a", "b", "c", *stored}
+    used.enqueue("work", id="next")
+    used.close()
+    assert set(foreign_statuses(used.path)) == {"a", "b", "c", "next", *stored}
+    assert_sound(used.path)
+
+
+def test_a_log_unlinked_while_a_task_is_held_loses_nothing_by_closing(used: Outlast) -> None:
+    used.flush_wal()
+    stored = [used.enqueue("work", n).id for n in range(5)]
+    used.claim("w")
+    Path(f"{used.path}-wal").unlink()
+    used.close()
+    assert set(foreign_statuses(used.path)) == {"a", "b", "c", *stored}

@@ -1,0 +1,193 @@
+"""Locks, logs and journal mode under attack from this process, from a child, and from a looker."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from outlast import Outlast, StoreReplaced
+from tests.support.children import Child
+from tests.support.foreign import ForeignError, assert_sound, foreign_rows, foreign_statuses
+
+
+def _forks_a_child_that_opens_its_own(path: str) -> None:
+    import os
+
+    from outlast import Outlast
+    from tests.support.childside import hear, say
+
+    app = Outlast(path)
+    app.enqueue("work", id="parents")
+    if os.fork() == 0:
+        app.enqueue("work", id="childs")
+        say(os.getpid())
+        while True:
+            say(app.enqueue("work", id=hear()).id)
+    hear()
+
+
+def test_a_forked_childs_store_is_locked_by_the_child(database: Path) -> None:
+    """SQLite keeps its locks in memory that a fork copies: the child would take none of its own."""
+    with Child(_forks_a_child_that_opens_its_own, database) as parent:
+        orphan = parent.hear()
+        try:
+            parent.signal(signal.SIGKILL)
+            parent.wait()
+            with pytest.raises(ForeignError, match="locked"):
+                foreign_rows(database, "PRAGMA journal_mode = DELETE")
+            assert foreign_rows(database, "PRAGMA journal_mode") == [["wal"]]
+        finally:
+            import os
+
+            os.kill(orphan, signal.SIGKILL)
+
+
+def _forks_in_the_thick_of_it(path: str) -> None:
+    import os
+    import threading
+
+    from outlast import Outlast
+    from tests.support.childside import say
+
+    app = Outlast(path).open()
+    stop = threading.Event()
+
+    def enqueue() -> None:
+        while not stop.is_set():
+            app.enqueue("work", "x" * 1000)
+
+    threads = [threading.Thread(target=enqueue) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for n in range(10):
+        pid = os.fork()
+        if pid == 0:
+            app.enqueue("work", id=f"child-{n}")
+            app.counts()
+            os._exit(0)
+        say(os.waitpid(pid, 0)[1])
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_child_forked_while_threads_write_can_use_the_store(database: Path) -> None:
+    with Child(_forks_in_the_thick_of_it, database) as child:
+        assert child.hear_all() == [0] * 10, child.error()
+        assert child.wait() == 0
+    assert {f"child-{n}" for n in range(10)} <= set(foreign_statuses(database))
+    assert_sound(database)
+
+
+def test_a_store_whose_wal_index_was_unlinked_is_refused(database: Path) -> None:
+    """Another process would make a new index, and both would write to the same place in the log."""
+    with Outlast(database) as app:
+        app.enqueue("work", id="a")
+        Path(f"{database}-shm").unlink()
+        with Child(_enqueues_one, database) as other:
+            assert other.hear() == "other"
+        with pytest.raises(StoreReplaced):
+            app.enqueue("work", id="b")
+    assert set(foreign_statuses(database)) == {"a", "other"}
+
+
+def _enqueues_one(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import die, say
+
+    say(Outlast(path).enqueue("work", id="other").id)
+    die()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_was_acknowledged_outlives_its_log(database: Path, replace: bool) -> None:
+    """We still have the log open: what it holds is moved into the database before we let go."""
+    log = Path(f"{database}-wal")
+    with Outlast(database) as app:
+        app.enqueue_many("work", range(3), id=["a", "b", "c"])
+        log.unlink()
+        if replace:
+            log.write_bytes(b"")
+        with pytest.raises(StoreReplaced):
+            app.enqueue("work", id="d")
+        app.open()
+        assert sorted(task.id for task in app.tasks()) == ["a", "b", "c"]
+    assert_sound(database)
+
+
+def _looks_and_waits(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import hear, say
+
+    app = Outlast(path)
+    say(app.counts())
+    hear()
+
+
+def test_a_journal_mode_is_put_back_although_somebody_looks(database: Path) -> None:
+    with Outlast(database) as app:
+        app.enqueue("work")
+    foreign_rows(database, "PRAGMA journal_mode = DELETE")
+    with Child(_looks_and_waits, database) as looking:
+        looking.hear()
+        with Outlast(database) as app:
+            app.enqueue("work")
+            assert foreign_rows(database, "PRAGMA journal_mode") == [["wal"]]
+
+
+def _writes_while_another_thread_uses_sqlite3(path: str, how: str) -> None:  # noqa: C901
+    import sqlite3
+    import threading
+    import time
+
+    from outlast import Outlast, SecondSqliteCopy
+    from tests.support.childside import say
+
+    app = Outlast(path).open()
+    ends = time.monotonic() + 1.5
+
+    def write(worker: int) -> None:
+        while time.monotonic() < ends:
+            try:
+                say(["stored", app.enqueue("work").id])
+            except SecondSqliteCopy:
+                say(["refused", "SecondSqliteCopy"])
+            except Exception as error:
+                say(["disturbed", repr(error)])
+
+    def read() -> None:
+        while time.monotonic() < ends:
+            try:
+                app.counts()
+            except Exception as error:
+                say(["disturbed", repr(error)])
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(3)]
+    threads.append(threading.Thread(target=read))
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < ends:
+        if how == "open":
+            open(path, "rb").close()
+        else:
+            connection = sqlite3.connect(path)
+            connection.execute("SELECT 1 FROM tasks").fetchone()
+            connection.close()
+        time.sleep(0.02)
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("how", ["sqlite3", "open"])
+def test_a_second_copy_in_another_thread_costs_nothing_that_was_acknowledged(
+    database: Path, how: str
+) -> None:
+    with Child(_writes_while_another_thread_uses_sqlite3, database, how) as child:
+        said = child.hear_all()
+        assert child.wait() == 0, child.error()
+    acknowledged = {what for kind, what in said if kind == "stored"}
+    assert acknowledged
+    assert ["refused", "SecondSqliteCopy"] in said
+    assert [what for kind, what in said if kind == "disturbed"] == []
+    assert set(foreign_statuses(database)) >= acknowledged
+    assert_sound(database)

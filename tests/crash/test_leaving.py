@@ -1,0 +1,232 @@
+"""Ways to leave: politely, by an error, by Ctrl-C, or declared dead by others; nothing is stuck."""
+
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outlast import MigrationRefused, Outlast, QueueStalled
+from outlast.store.sqlite.serving import Serving
+from outlast.testing import ManualClock
+from tests.support.children import Child
+from tests.support.foreign import assert_sound, foreign_rows
+
+STATES = "SELECT state FROM workers ORDER BY seq"
+
+
+def _breaks_while_it_works(path: str, way: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import say
+
+    app = Outlast(path)
+    if way == "with":
+        with app:
+            say([lease.attempt for lease in app.claim("w")])
+            raise OSError("the handler broke")
+    say([lease.attempt for lease in app.claim("w")])
+    if way == "error":
+        raise OSError("the handler broke")
+
+
+@pytest.mark.parametrize("way", ["with", "error", "exit"])
+def test_work_that_ends_its_process_runs_four_times_and_fails(
+    database: Path, app: Outlast, way: str
+) -> None:
+    """By an error through `with`, by an error without it, or by just leaving with the lease out."""
+    app.enqueue("work", id="t")
+    app.close()
+    for attempt in (1, 2, 3, 4):
+        with Child(_breaks_while_it_works, database, way) as child:
+            assert child.hear_all() == [[attempt]], child.error()
+    with Child(_breaks_while_it_works, database, "exit") as fifth:
+        assert fifth.hear_all() == [[]], "what failed is not handed out again"
+    task = app.get("t")
+    assert (task.status, task.attempt, task.recovery_count) == ("failed", 4, 3)
+    assert_sound(database)
+
+
+def _works_until_it_is_interrupted(path: str, way: str) -> None:
+    from contextlib import nullcontext
+
+    from outlast import Outlast
+    from tests.support.childside import say
+
+    app = Outlast(path)
+    leases = []
+    with app if way == "with" else nullcontext():
+        while True:
+            claimed = app.claim("w")
+            leases += claimed
+            for lease in claimed:
+                say(lease.task_id)
+
+
+@pytest.mark.parametrize("way", ["with", "bare"])
+def test_ctrl_c_in_a_claim_loop_gives_back_uncharged_at_once(
+    database: Path, app: Outlast, way: str
+) -> None:
+    app.enqueue("work", id="t")
+    with Child(_works_until_it_is_interrupted, database, way) as child:
+        assert child.hear() == "t"
+        child.signal(signal.SIGINT)
+        assert child.wait() != 0
+        assert "KeyboardInterrupt" in child.error()
+    task = app.get("t")
+    assert (task.status, task.attempt, task.recovery_count) == ("pending", 0, 0)
+    assert foreign_rows(database, STATES) == [["left"]]
+
+
+def _completes_and_just_ends(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import say
+
+    app = Outlast(path)
+    app.enqueue("work", id="t")
+    (lease,) = app.claim("w")
+    say(lease.complete())
+
+
+def test_a_process_that_ends_with_nothing_held_has_left_and_is_not_mourned(
+    database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Child(_completes_and_just_ends, database) as child:
+        assert child.hear_all() == [True]
+        assert (child.wait(), child.error()) == (0, "")
+    assert foreign_rows(database, STATES) == [["left"]]
+    with caplog.at_level(logging.INFO, "outlast"), Outlast(database) as app:
+        assert app.heal().dead_workers == ()
+    assert "dead" not in caplog.text
+    assert list((database.parent / f"{database.name}-outlast" / "workers").iterdir()) == []
+
+
+def test_a_process_that_ends_with_a_lease_out_has_died(database: Path, app: Outlast) -> None:
+    app.enqueue("work", id="t")
+    with Child(_breaks_while_it_works, database, "exit") as child:
+        assert child.hear_all() == [[1]]
+    assert app.heal().dead_workers == ("w",)
+    assert (app.get("t").status, app.get("t").recovery_count) == ("pending", 1)
+    assert foreign_rows(database, STATES) == [["dead"]]
+
+
+def _claims_on_demand(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import hear, say
+
+    app = Outlast(path)
+    while True:
+        say([lease.task_id for lease in app.claim("w")])
+        hear()
+
+
+def test_a_process_that_was_declared_dead_begins_anew_and_is_recovered_like_any_other(
+    database: Path, app: Outlast
+) -> None:
+    """Claims under a row that says dead would belong to nobody's judgement for ever."""
+    app.enqueue_many("work", range(2), id=["a", "b"])
+    with Child(_claims_on_demand, database) as child:
+        assert child.hear() == ["a"]
+        foreign_rows(database, "UPDATE workers SET state = 'dead', ended_at = registered_at")
+        child.say()
+        assert child.hear() == ["b"]
+        assert foreign_rows(database, STATES) == [["dead"], ["alive"]]
+        child.kill()
+    assert app.heal().entries_reclaimed == 2
+    assert app.counts()["pending"] == 2
+    assert app.heal().entries_reclaimed == 0
+
+
+def test_tasks_of_ended_workers_are_recovered_by_heal(database: Path, app: Outlast) -> None:
+    app.enqueue("work", id="t")
+    with Child(_claims_on_demand, database) as child:
+        assert child.hear() == ["t"]
+        child.kill()
+    foreign_rows(database, "UPDATE workers SET state = 'left', ended_at = registered_at")
+    assert app.heal().entries_reclaimed == 1
+    assert app.get("t").status == "pending"
+
+
+@pytest.mark.parametrize("again", ["another process", "this process"])
+def test_a_store_that_could_not_say_goodbye_frees_its_tasks_at_once(
+    database: Path,
+    make_app: Callable[..., Outlast],
+    monkeypatch: pytest.MonkeyPatch,
+    again: str,
+) -> None:
+    """Its lock file stays and its lock is free: whoever looks next knows."""
+    app = make_app()
+    app.enqueue("work", id="t")
+    app.claim("w")
+    real = Serving._write
+
+    def stalled(self: Serving, context: str, *rest: object) -> object:
+        if context in ("settle", "close"):
+            raise QueueStalled(1, 30.0)
+        return real(self, context, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Serving, "_write", stalled)
+        app.close()
+    assert foreign_rows(database, "SELECT status FROM tasks") == [["running"]]
+    if again == "another process":
+        with Child(_claims_on_demand, database) as child:
+            assert child.hear() == ["t"]
+    else:
+        assert [lease.task_id for lease in make_app().claim("w2")] == ["t"]
+
+
+def test_a_worker_that_lives_is_never_mourned_by_the_one_that_leaves(
+    database: Path, app: Outlast, clock: ManualClock
+) -> None:
+    app.enqueue_many("work", range(2), id=["a", "b"])
+    with Child(_claims_on_demand, database) as child:
+        assert child.hear() == ["a"]
+        (lease,) = app.claim("mine")
+        app.close()
+        assert foreign_rows(database, "SELECT name, state FROM workers ORDER BY seq") == [
+            ["w", "alive"], ["mine", "left"],
+        ]  # fmt: skip
+        assert foreign_rows(database, "SELECT id, status FROM tasks ORDER BY id") == [
+            ["a", "running"], ["b", "pending"],
+        ]  # fmt: skip
+        assert lease.task_id == "b"
+
+
+def _claims_for_a_moment_and_dies(path: str) -> None:
+    from outlast import Outlast
+    from outlast.testing import ManualClock
+    from tests.support.childside import die
+
+    app = Outlast(path, clock=ManualClock())
+    app.enqueue("work", id="t")
+    app.claim("w", lease="1s")
+    die()
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(0.9, True), (1, False)])
+def test_a_migration_waits_for_leases_of_another_machine_only_while_they_last(
+    database: Path, clock: ManualClock, seconds: float, refused: bool
+) -> None:
+    """Nobody can ask the kernel about their holder; once they are over, nobody needs to."""
+    with Child(_claims_for_a_moment_and_dies, database) as child:
+        assert child.wait() < 0
+    foreign_rows(database, "UPDATE workers SET boot_id = 'another', lock_file = 'gone'")
+    _take_the_last_migration_back(database)
+    clock.advance(seconds)
+    app = Outlast(database, clock=clock)
+    if refused:
+        with pytest.raises(MigrationRefused, match="has running tasks held by w"):
+            app.open()
+    else:
+        app.open()
+        assert app.get("t").status == "pending"
+    app.close()
+
+
+def _take_the_last_migration_back(database: Path) -> None:
+    foreign_rows(
+        database, "DELETE FROM migrations WHERE number = (SELECT max(number) FROM migrations)"
+    )
+    for (name,) in foreign_rows(database, "SELECT name FROM sqlite_schema WHERE type = 'view'"):
+        foreign_rows(database, f"DROP VIEW {name}")
