@@ -14,9 +14,10 @@ import pytest
 
 from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
 from outlast.clock import Instant
-from outlast.engine import heal
+from outlast.engine import claim, heal
 from outlast.engine.session import Session
-from outlast.store.base import Healed
+from outlast.store.base import FlushResult, Healed
+from outlast.store.sqlite.serving import Serving
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 
@@ -153,6 +154,29 @@ def test_a_claim_beside_a_close_leaves_no_running_task_behind(app: Outlast, data
         app.close()
         held = "SELECT t.id FROM tasks t JOIN workers w ON w.seq = t.holder WHERE w.state = 'left'"
         assert foreign_rows(database, held) == []
+    assert set(foreign_statuses(database).values()) == {"pending"}
+
+
+def test_a_claim_in_the_moment_of_leaving_is_refused(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has signed off; a task claimed under its name now would belong to nobody."""
+    app.enqueue_many("work", range(2))
+    app.claim("w")
+    session = app._handle.serve()
+    request = claim.request_for("w", 1, "default", kinds=None, group=None)
+    refusals: list[str] = []
+    real = Serving.flush_wal
+
+    def claim_first(self: Serving, mode: str) -> FlushResult:
+        with pytest.raises(StoreError) as caught:
+            claim.claim(session, request, None)
+        refusals.append(str(caught.value))
+        return real(self, mode)
+
+    monkeypatch.setattr(Serving, "flush_wal", claim_first)
+    app.close()
+    assert refusals == ["this store is being closed; open it again"]
     assert set(foreign_statuses(database).values()) == {"pending"}
 
 

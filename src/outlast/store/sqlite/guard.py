@@ -36,8 +36,10 @@ class FileGuard:
     Closing any descriptor of a file drops all of a process's POSIX locks on it. A second copy of
     SQLite in this process, or `open(db).close()`, does just that, and the engine never learns.
     So we hold one more such lock far beyond the data, the canary, and look for it and for the
-    write lock before each commit. All questions go through descriptors that SQLite itself opened:
-    a descriptor of our own would be one more that must never be closed.
+    write lock before each commit, through descriptors that SQLite itself opened.
+
+    The anchors prevent the worst of it: a second time over, by locks that belong to a descriptor
+    of ours and not to the process, we hold what tells others that the store is in use.
     """
 
     def __init__(self, database: Path, openers: Path) -> None:
