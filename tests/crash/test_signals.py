@@ -12,7 +12,7 @@ from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_statuses
 
 # What is done, how often, and how long a signal may let it go on at most.
-ROUNDS = {"enqueue": (1500, 0.0008), "claim": (700, 0.004)}
+ROUNDS = {"enqueue": (1500, 0.0008), "claim": (700, 0.004), "read": (4000, 0.0002)}
 
 
 class Interrupted(Exception):
@@ -54,7 +54,10 @@ def actions_on(app: Outlast, acknowledged: list[str]) -> dict[str, Callable[[int
             lease.complete()
             acknowledged.append(lease.task_id)
 
-    return {"enqueue": enqueue, "claim": claim}
+    def read(n: int) -> None:
+        app.counts()
+
+    return {"enqueue": enqueue, "claim": claim, "read": read}
 
 
 def _is_interrupted_again_and_again(path: str, verb: str) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -31,10 +32,13 @@ class Readers:
         self._path = path
         self._synchronous = synchronous
         self._idle: list[apsw.Connection] = []
-        self._lent: set[apsw.Connection] = set()
+        # A loan that a signal's exception leaks ends with its connection.
+        self._lent: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._closed = False
         self._is_quiet = False
-        self._changed = threading.Condition()
+        # A lock made in C is entered in one step, which no signal can split.
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)
 
     def read(self, context: str, query: Callable[[Transaction], T]) -> T:
         """Run a query in a read transaction of its own."""
@@ -50,7 +54,7 @@ class Readers:
                 self._give_back(connection)
 
     def _borrow(self) -> apsw.Connection:
-        with self._changed:
+        with self._mutex:
             if self._closed:
                 raise Closed("this store was closed; open it again")
             connection = self._idle.pop() if self._idle else self._connect()
@@ -64,7 +68,7 @@ class Readers:
 
     def _give_back(self, connection: apsw.Connection) -> None:
         """Ends the read; a connection that cannot end it is closed rather than lent again."""
-        with self._changed:
+        with self._mutex:
             try:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -77,7 +81,7 @@ class Readers:
 
     def close(self) -> None:
         """Wait for the reads under way, within reason, then close every connection."""
-        with self._changed:
+        with self._mutex:
             self._closed = True
             if not self._changed.wait_for(lambda: not self._lent, CLOSE_TIMEOUT_SECONDS):
                 log.warning(
@@ -91,14 +95,14 @@ class Readers:
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: wait until no read is under way, and hold the next ones off."""
-        self._changed.acquire()
+        self._mutex.acquire()
         self._is_quiet = self._changed.wait_for(lambda: not self._lent, timeout_seconds)
         return self._is_quiet
 
     def resume(self) -> None:
         """After the fork, in the parent: go on."""
         self._is_quiet = False
-        self._changed.release()
+        self._mutex.release()
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's connections; see Writer.abandon."""

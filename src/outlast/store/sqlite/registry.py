@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from outlast.clock import Instant, SystemClock
-from outlast.errors import InvalidInput, OutlastError, StoreError
+from outlast.errors import InvalidInput, StoreError
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.sqlite import opening
@@ -113,7 +113,7 @@ class Registry:
         for store in self._serving.values():
             try:
                 store.close_at_exit(SystemClock().now(), was_interrupted)
-            except OutlastError as error:
+            except Exception as error:
                 log.debug("leaving at exit: %s", error)
 
     def quiesce(self) -> None:

@@ -20,6 +20,7 @@ from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -61,19 +62,28 @@ class Serving(SqliteReads):
 
     def flush_wal(self, mode: str) -> FlushResult:
         """Move the log's content into the main file."""
-        writer = self._database.writer
-        return writer.exclusively("flushing the WAL", lambda connection: flush(connection, mode))
+        return self._on_writer(
+            lambda writer: writer.exclusively(
+                "flushing the WAL", lambda sqlite: flush(sqlite, mode)
+            )
+        )
 
     def _write(
         self, context: str, operation: Callable[[Transaction], T], task_ids: Iterable[str] = ()
     ) -> T:
+        result = self._on_writer(lambda writer: writer.run(context, operation, task_ids))
+        self._flush_if_due()
+        return result
+
+    def _on_writer(self, action: Callable[[Writer], T]) -> T:
+        """Use the writer; one that lost its files or its locks is replaced for the next call."""
         database = self._database
         try:
-            result = database.writer.run(context, operation, task_ids)
+            return action(database.writer)
         except Closed:
             if not self._connected_anew(database):
                 raise
-            return self._write(context, operation, task_ids)
+            return self._on_writer(action)
         except (SecondSqliteCopy, StoreReplaced):
             self._reconnect(database)
             raise
@@ -81,8 +91,6 @@ class Serving(SqliteReads):
             if isinstance(error.__cause__, StoreReplaced):
                 self._reconnect(database)
             raise
-        self._flush_if_due()
-        return result
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
         database = self._database
@@ -137,6 +145,7 @@ class Serving(SqliteReads):
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, flush, and let go of the files."""
         has_left = False
+        self._database.writer.rescue_unlinked_log()
         if not self.closed:
             try:
                 self._leave(now)

@@ -3,13 +3,17 @@
 from functools import cache
 from importlib.resources import files
 
-_FOLDER = files(__package__) / "sql"
+# All at once: a process that runs out of descriptors must still find its statements.
+_TEXTS = {
+    file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+    for file in files(__package__).joinpath("sql").iterdir()
+    if file.name.endswith(".sql")
+}
 
 
-@cache
 def sql(name: str) -> str:
     """The text of one operation."""
-    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    return _TEXTS[name]
 
 
 @cache

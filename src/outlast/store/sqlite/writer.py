@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -60,8 +61,7 @@ class Writer:
 
         `task_ids` are what a caller can ask resolve() about, should the commit's fate be unknown.
         """
-        with self._mutex, self._gate.held():
-            self._refuse_closed()
+        with self._mutex, self._open_gate():
             self._guard.check_files()
             try:
                 self._begin()
@@ -81,8 +81,7 @@ class Writer:
 
     def exclusively(self, context: str, action: Callable[[apsw.Connection], T]) -> T:
         """Run something that manages its own transaction, such as a flush, under the gate."""
-        with self._mutex, self._gate.held():
-            self._refuse_closed()
+        with self._mutex, self._open_gate():
             self._guard.check_files()
             if not self._guard.canary_stands():
                 raise SecondSqliteCopy(self._lost_locks())
@@ -93,7 +92,7 @@ class Writer:
 
     def rescue_unlinked_log(self) -> None:
         """Flush a WAL that somebody unlinked: what it acknowledged is still in our hands."""
-        with self._mutex, self._gate.held():
+        with self._mutex:
             if self._closed or not self._guard.log_is_unlinked():
                 return
             log.error("the WAL of %s was removed while in use; flushing what it holds", self._path)
@@ -112,9 +111,11 @@ class Writer:
                 patience = patience or Patience(*self._limits_seconds, self._guard.writer_pid)
                 patience.wait()
 
-    def _refuse_closed(self) -> None:
+    def _open_gate(self) -> AbstractContextManager[None]:
+        """The gate of a store that is open; asked for under the mutex, as closing is."""
         if self._closed:
             raise Closed("this store was closed; open it again")
+        return self._gate.held()
 
     def _refuse_lost_locks(self) -> None:
         if not self._connection.in_transaction:
