@@ -195,10 +195,9 @@ class Outlast:
             if not (isinstance(pair, tuple | list) and len(pair) == 2):
                 raise InvalidInput("complete_many takes (lease, result) pairs")
             lease, result = pair
-            if lease.session is not session:
-                lease.session.refuse_strangers(lease.task_id)
+            if lease.session is not session and not lease.session.is_over():
                 raise InvalidInput("complete_many takes leases that this very object handed out")
-            claimed.append((lease.claimed, result))
+            claimed.append((lease.session, lease.claimed, result))
         return settle.complete_many(session, claimed)
 
     # Deciding about tasks

@@ -33,7 +33,7 @@ def test_a_lease_of_a_closed_object_is_lost_even_after_it_is_opened_again(app: O
     for write in (lease.renew, lease.complete, lease.release):
         with pytest.raises(LeaseLost, match="was closed"):
             write()
-    with pytest.raises(LeaseLost, match="was closed"):
+    with pytest.raises(LeaseLost):
         app.complete_many([(lease, None)])
     assert app.get("t1").status == "pending"
 

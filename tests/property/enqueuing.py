@@ -9,7 +9,7 @@ from hypothesis.stateful import precondition, rule
 
 from tests.property.harness import Harness, Outcome, outcome_of
 from tests.property.records import Entry, Options, Task
-from tests.property.strategies import apps, earlier, entries, ids, options, with_tasks
+from tests.property.strategies import apps, earlier, entries, final_ids, ids, options, with_final
 
 
 class Enqueuing(Harness):
@@ -70,8 +70,8 @@ class Enqueuing(Harness):
         )
         self._enqueued(app, came, options, batch)
 
-    @with_tasks
-    @rule(app=apps, task_id=ids)
+    @with_final
+    @rule(app=apps, task_id=final_ids | ids)
     def retry(self, app: int, task_id: str) -> None:
         came = outcome_of(lambda: self.apps[app].retry(task_id).id)
         self.model.serve(app)

@@ -141,11 +141,11 @@ class Harness(RuleBasedStateMachine):
     # Steps that rules have in common
 
     def add_work(self, app: int, count: int) -> None:
-        if not count:
+        if count <= 0:
             return
-        ids = self.apps[app].enqueue_many("a", range(count), queue="q1")
+        retries = self.looks % 3
+        ids = self.apps[app].enqueue_many("a", range(count), queue="q1", max_retries=retries)
         self.model.serve(app)
-        retries = self.model.rules.max_retries
         new = [Task(one, payload=n, max_retries=retries) for n, one in enumerate(ids)]
         self.model.enqueue([(task, None) for task in new])
 

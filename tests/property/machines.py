@@ -6,15 +6,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from tests.property.enqueuing import Enqueuing
-from tests.property.harness import QUEUES
+from tests.property.harness import QUEUES, Held
 from tests.property.holding import Holding
 from tests.property.records import Wish
 from tests.property.strategies import (
     apps,
     at_work,
     ids,
+    leases,
     queues,
     wishes,
+    with_leases,
     with_ready,
     with_tasks,
     workers,
@@ -64,6 +66,7 @@ class AnythingHappens(Enqueuing, Holding):
         """Past short leases and delays, past long ones, past the keys."""
         self.advance(seconds)
 
+    @at_work
     @rule(
         app=apps,
         event=st.sampled_from("pause unpause heal flush close leave crash".split()),
@@ -91,18 +94,26 @@ class LeasesAreLost(Holding):
     @rule(app=apps, worker=workers, limit=st.integers(1, 4), begun=st.booleans())
     def claims(self, app: int, worker: str, limit: int, begun: bool) -> None:
         """From a queue that never runs dry."""
-        self.add_work(app, max(0, 3 - len(self.model.unfinished())))
+        self.add_work(app, 3 - len(self.model.tasks) + len(self.model.final()))
         self.claim(app, Wish(worker=worker, limit=limit, begun=begun))
 
-    @at_work
-    @rule(app=apps, event=st.sampled_from("heal close leave crash".split()))
-    def ends(self, app: int, event: str) -> None:
-        self.end(app, event)
+    @with_leases
+    @rule(held=leases, event=st.sampled_from("heal close leave crash".split()))
+    def holder_ends(self, held: Held, event: str) -> None:
+        self.end(held.app, event)
 
-    @at_work
-    @rule(seconds=st.sampled_from([1, 70]))
-    def time_passes(self, seconds: float) -> None:
+    @with_leases
+    @rule(held=leases, seconds=st.sampled_from([1, 70]), speak=st.booleans(), crash=st.booleans())
+    def returns(self, held: Held, seconds: float, speak: bool, crash: bool) -> None:
+        """The same process prefetches the task anew, while the first holder still has a say."""
         self.advance(seconds)
+        for again in self.claim(held.app, Wish(limit=9, begun=False)):
+            self.start(again)
+        if speak:
+            self.start(held)
+        self.complete(held, "late")
+        if crash:
+            self.end(held.app, "crash")
 
 
 class KeysAreRepeated(Enqueuing):
@@ -111,8 +122,8 @@ class KeysAreRepeated(Enqueuing):
     @with_ready
     @rule(app=apps, verb=st.sampled_from("complete fail cancel take leave".split()))
     def finish(self, app: int, verb: str) -> None:
-        """The first task that can be claimed goes this way."""
-        wish = Wish(queues=QUEUES)
+        """The first tasks that can be claimed go this way."""
+        wish = Wish(queues=QUEUES, limit=2)
         if verb == "take":
             self.take(app, wish)
             return

@@ -180,10 +180,11 @@ class Model:
         self.hold(lease)
         lease.ends = self.mono + lease.length_ms
 
-    def checkpoint(self, lease: Lease, type: str) -> tuple[int, str, int]:
+    def checkpoint(self, lease: Lease, type: str) -> int:
         task = self.hold(lease)
-        task.checkpoints.append((len(task.checkpoints) + 1, type, task.attempt))
-        return task.checkpoints[-1]
+        number = len(task.checkpoints) + 1
+        task.checkpoints.append((number, type, task.attempt))
+        return number
 
     def settling(self, lease: Lease) -> bool:
         """Whether this settle is the first by this lease; anybody else has lost it."""
@@ -330,8 +331,8 @@ class Model:
     def ready(self) -> list[Task]:
         return [t for t in self.tasks if (t.status, t.parked) == ("pending", None)]
 
-    def unfinished(self) -> list[Task]:
-        return [task for task in self.tasks if task.status not in FINAL]
+    def final(self) -> list[Task]:
+        return [task for task in self.tasks if task.status in FINAL]
 
     def counts(self, **narrowed: str) -> dict[str, int]:
         found = [t for t in self.tasks if all(getattr(t, k) == v for k, v in narrowed.items())]

@@ -14,7 +14,6 @@ delays = st.sampled_from([None, None, 0, 1000, 10_000])
 waits = st.sampled_from([None, 0, 0, 1000])
 workers = st.sampled_from(["w1", "w1", "w2"])
 names_of_values = st.sampled_from(sorted(VALUES))
-types = st.sampled_from(["iteration_end", "tool_executed"])
 
 options = st.builds(
     Options,
@@ -55,14 +54,15 @@ def _some_lease(machine: Harness) -> st.SearchStrategy[Held]:
 
 
 def _batch(machine: Harness) -> st.SearchStrategy[list[Held]]:
-    """Leases that one object handed out, good and stale, perhaps one of them twice."""
+    """Leases that one object handed out: good and stale, also on one task, also one twice."""
     app = st.sampled_from(sorted({one.app for one in machine.held}))
-    return app.flatmap(
-        lambda app: st.lists(
-            st.sampled_from([one for one in machine.held if one.app == app]),
-            min_size=1,
-            max_size=6,
-        )
+    return app.flatmap(lambda app: _batch_of([one for one in machine.held if one.app == app]))
+
+
+def _batch_of(held: list[Held]) -> st.SearchStrategy[list[Held]]:
+    running = [one for one in held if one.expected.current or one.expected.overtaken]
+    return st.lists(
+        st.sampled_from(running or held) | st.sampled_from(held), min_size=1, max_size=6
     )
 
 
@@ -71,10 +71,14 @@ batches: st.SearchStrategy[list[Held]] = st.runner().flatmap(_batch)
 ids: st.SearchStrategy[str] = st.runner().flatmap(
     lambda machine: st.sampled_from([*machine.ids(), "nobody"])
 )
+final_ids: st.SearchStrategy[str] = st.runner().flatmap(
+    lambda machine: st.sampled_from([task.id for task in machine.model.final()])
+)
 earlier: st.SearchStrategy[tuple[Options, Entry]] = st.runner().flatmap(
     lambda machine: st.sampled_from(machine.said)
 )
 with_leases = precondition(lambda machine: machine.held)
-with_tasks = precondition(lambda machine: machine.model.unfinished())
+with_tasks = precondition(lambda machine: machine.model.tasks)
+with_final = precondition(lambda machine: machine.model.final())
 with_ready = precondition(lambda machine: machine.model.ready())
 at_work = precondition(lambda machine: machine.model.running())

@@ -76,7 +76,7 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
     lease_ms("")
     claimed = session.store.claim(request, session.now(), lease_ms, session.now)
     for one in claimed:
-        session.hand_out(one.grant, one.task_id)
+        session.hand_out(one.grant, one.task_id, request.started)
         word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"
         session.log.debug("%s task %s attempt %d", word, one.task_id, one.attempt)
     return claimed

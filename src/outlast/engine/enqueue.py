@@ -69,9 +69,8 @@ def enqueue(
     also = checked_statements(options.also)
     session = opener.serve()
     (stored_id,) = session.store.add([new], now, also)
-    if stored_id == new.id:
-        return _as_task(new, now)
-    return existing(session, stored_id)
+    is_new = stored_id == new.id and (key is None or task_id is None)
+    return _as_task(new, now) if is_new else existing(session, stored_id)
 
 
 def enqueue_many(

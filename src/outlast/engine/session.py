@@ -21,6 +21,7 @@ class Session:
     log: logging.Logger
     pid: int = field(default_factory=os.getpid)
     held: dict[Grant, str] = field(default_factory=dict)
+    unstarted: set[Grant] = field(default_factory=set)
     healed_at_mono_ms: int | None = None
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
@@ -34,15 +35,24 @@ class Session:
         """How this session treats orphans."""
         return RecoveryPolicy(self.settings.action, self.settings.heal_batch)
 
-    def hand_out(self, grant: Grant, task_id: str) -> None:
+    def hand_out(self, grant: Grant, task_id: str, started: bool) -> None:
         """Remember a lease, so that closing can give it back."""
         with self.mutex:
             self.held[grant] = task_id
+            if not started:
+                self.unstarted.add(grant)
 
     def forget(self, grant: Grant) -> None:
         """A lease has ended, one way or another."""
         with self.mutex:
             self.held.pop(grant, None)
+            self.unstarted.discard(grant)
+
+    def is_over(self) -> bool:
+        """Whether every lease of this opening was given back when it was closed."""
+        if os.getpid() != self.pid:
+            raise LeaseInherited(next(iter(self.held.values()), "of the parent"))
+        return self.ended
 
     def refuse_strangers(self, task_id: str) -> None:
         """A lease works only in the process, and for the opening, that it was handed to."""

@@ -25,20 +25,24 @@ def complete(
     return _settle(session, claimed, _COMPLETED, _encoded(result), checked_statements(also))
 
 
-def complete_many(session: Session, pairs: Sequence[tuple[Claimed, Any]]) -> list[bool]:
+def complete_many(session: Session, ended: Sequence[tuple[Session, Claimed, Any]]) -> list[bool]:
     """Finish many tasks in one transaction; those whose leases are lost are named afterwards."""
-    settlements = []
-    for claimed, result in pairs:
-        session.refuse_strangers(claimed.task_id)
-        settlements.append(Settlement(claimed.grant, claimed.task_id, _COMPLETED, _encoded(result)))
-    if not settlements:
-        return []
+    current = [
+        Settlement(claimed.grant, claimed.task_id, _COMPLETED, _encoded(result))
+        for of, claimed, result in ended
+        if of is session
+    ]
+    lost = [claimed.task_id for of, claimed, _ in ended if of is not session]
+    answers: list[bool] = []
     try:
-        answers = session.store.settle(settlements, session.now())
-    except LeaseLost:
-        _forget(session, settlements)
-        raise
-    _forget(session, settlements)
+        if current:
+            answers = session.store.settle(current, session.now())
+    except LeaseLost as error:
+        lost += error.task_ids
+    _forget(session, current)
+    if lost:
+        kept = len(ended) - len(lost)
+        raise LeaseLost(lost, f" ({kept} others were settled)" if kept else "")
     return answers
 
 
@@ -115,6 +119,7 @@ def start(session: Session, claimed: Claimed) -> None:
     if claimed.grant not in session.held:
         raise LeaseLost(claimed.task_id)
     session.store.note_start(claimed.grant)
+    session.unstarted.discard(claimed.grant)
 
 
 def release_all(session: Session, error: BaseException | None = None) -> None:
@@ -123,13 +128,17 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
     Work that ends its own process by an error would otherwise come back for ever.
     """
     with session.mutex:
-        held = list(session.held.items())
-        session.held.clear()
-    cause = Cause(Outcome.RELEASE, WORKER)
+        held, unstarted = list(session.held.items()), session.unstarted
+        session.held, session.unstarted = {}, set()
+    released = Cause(Outcome.RELEASE, WORKER)
+    begun = released
     if error is not None:
         text = f"the process left its work: {error_text(error)}"
-        cause = Cause(Outcome.CRASH, WORKER, error=text, action=session.settings.action)
-    settlements = [Settlement(grant, task_id, cause) for grant, task_id in held]
+        begun = Cause(Outcome.CRASH, WORKER, error=text, action=session.settings.action)
+    settlements = [
+        Settlement(grant, task_id, released if grant in unstarted else begun)
+        for grant, task_id in held
+    ]
     if not settlements:
         return
     try:
