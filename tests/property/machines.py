@@ -22,9 +22,10 @@ from tests.property.strategies import (
     workers,
 )
 
-DISTURBANCES = "pause unpause heal flush close leave crash".split()
-
+disturbances = st.sampled_from("pause unpause heal flush close leave crash".split())
+endings = st.sampled_from("heal close leave crash".split())
 clock_steps = st.sampled_from([-7200, 15])
+"""Far back, and forward past a delay."""
 
 
 class AnythingHappens(Enqueuing, Holding):
@@ -67,11 +68,7 @@ class AnythingHappens(Enqueuing, Holding):
         self.advance(seconds)
 
     @at_work
-    @rule(
-        app=apps,
-        event=st.sampled_from("pause unpause heal flush close leave crash".split()),
-        queue=queues,
-    )
+    @rule(app=apps, event=disturbances, queue=queues)
     def disturb(self, app: int, event: str, queue: str) -> None:
         """One rule for what should happen now and then, or it would happen all the time."""
         if event in ("pause", "unpause"):
@@ -98,7 +95,7 @@ class LeasesAreLost(Holding):
         self.claim(app, Wish(worker=worker, limit=limit, begun=begun))
 
     @with_leases
-    @rule(held=leases, event=st.sampled_from("heal close leave crash".split()))
+    @rule(held=leases, event=endings)
     def holder_ends(self, held: Held, event: str) -> None:
         self.end(held.app, event)
 
@@ -139,14 +136,9 @@ class KeysAreRepeated(Enqueuing):
     def time_passes(self, seconds: float) -> None:
         self.advance(seconds)
 
-    @rule(
-        seconds=st.sampled_from([-7200, 15]),
-        app=apps,
-        event=st.sampled_from(["", "close", "crash"]),
-    )
-    def clock_is_set(self, seconds: float, app: int, event: str) -> None:
+    @rule(app=apps, event=endings, seconds=clock_steps)
+    def clock_is_set(self, app: int, event: str, seconds: float) -> None:
         """Perhaps while nobody looks: what opens next clears out the keys that ran out."""
-        if event:
-            self.end(app, event)
+        self.end(app, event)
         self.clock.step_utc(seconds)
         self.advance(0)

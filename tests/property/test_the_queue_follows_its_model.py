@@ -8,7 +8,10 @@ what the model says; in the end all work that is left is finished.
 Hypothesis prints the steps of a failing example, shortened, and a line to reproduce it. To hunt
 for longer, name the number of examples for each test:
 
-    OUTLAST_PROPERTY_EXAMPLES=5000 ./run test tests/property --timeout 0
+    OUTLAST_PROPERTY_EXAMPLES=2000 ./run test tests/property
+
+The crashes are simulated, by the thousand (see tests/support/crash.py); real kills of real
+processes have tests of their own.
 """
 
 import logging
@@ -21,8 +24,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.property.machines import AnythingHappens, KeysAreRepeated, LeasesAreLost
 
+EXAMPLES = int(os.environ.get("OUTLAST_PROPERTY_EXAMPLES", "50"))
+
+# A failing example is shortened for minutes before it is shown, which is worth the wait.
+pytestmark = pytest.mark.timeout(900 + 5 * EXAMPLES)
+
 SETTINGS = settings(
-    max_examples=int(os.environ.get("OUTLAST_PROPERTY_EXAMPLES", "80")),
+    max_examples=EXAMPLES,
     stateful_step_count=50,
     deadline=None,
     derandomize=False,
