@@ -1,5 +1,6 @@
 """What only this host knows: boot, processes, mounts, kernel locks. Linux first, with fallbacks."""
 
+import fcntl
 import os
 import socket
 import struct
@@ -8,11 +9,6 @@ import uuid
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
-
-try:
-    import fcntl
-except ImportError as error:  # pragma: no cover - the import fails on Windows only
-    raise ImportError("Outlast needs POSIX file locks, which this system does not offer") from error
 
 _NETWORK_FILESYSTEMS = frozenset(
     "nfs nfs4 cifs smb3 smbfs ncpfs 9p afs ceph coda glusterfs lustre orangefs pvfs2 gfs gfs2"

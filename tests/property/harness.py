@@ -79,10 +79,12 @@ class Harness(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(mkdtemp(prefix="outlast-model-"))
         self.clock = ManualClock()
+        self.processes: list[StandInProcess] = []
         self.held: list[Held] = []
         self.accepted: Counter[Task] = Counter()
         self.looks = 0
         self.agree = False
+        """Whether the last comparison came out well; if not, there is nothing left to finish."""
 
     @initialize(action=sampled_from(["retry", "retry", "pending", "fail"]), count=integers(0, 4))
     def make(self, action: Any, count: int) -> None:
@@ -143,6 +145,7 @@ class Harness(RuleBasedStateMachine):
     def add_work(self, app: int, count: int) -> None:
         if count <= 0:
             return
+        self.agree = False
         retries = self.looks % 3
         ids = self.apps[app].enqueue_many("a", range(count), queue="q1", max_retries=retries)
         self.model.serve(app)
@@ -150,6 +153,7 @@ class Harness(RuleBasedStateMachine):
         self.model.enqueue([(task, None) for task in new])
 
     def claim(self, app: int, wish: Wish) -> list[Held]:
+        self.agree = False
         verb = self.apps[app].claim if wish.begun else self.apps[app].prefetch
         seconds = None if wish.lease_ms is None else wish.lease_ms / 1000
         narrowed = {"queue": wish.queues, "kinds": wish.kinds, "group": wish.group}
