@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import apsw
 
+from bench import document
 from outlast.clock import Instant
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect
@@ -26,7 +27,6 @@ ROUNDS = 5
 TURNS = 2
 
 NOW = Instant(1_800_000_000_000, 1_000_000)
-DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 Edit = Callable[[str], str]
 
@@ -164,20 +164,15 @@ def drain(tx: Transaction, holder: int) -> None:
         "now": NOW.utc_ms + 5, "mono": NOW.mono_ms,
     }  # fmt: skip
     completing = {
-        "to": "completed", "from": "running", "parked": None, "not_before": None, "attempt": 1,
-        "retry_count": 0, "recovery_count": 0, "error": None, "result": '{"ok":true}',
-        "result_bytes": 11, "result_sum": 1, "completed_at": NOW.utc_ms + 9, "holder": holder,
-        "token": 1, "at": NOW.utc_ms + 9,
-    }  # fmt: skip
-    logging = {
         "from": "running", "to": "completed", "actor": "worker", "reason": "completed",
-        "attempt": 1, "token": 1, "worker": "w", "error": None, "at": NOW.utc_ms + 9,
+        "attempt": 0, "retry_count": 0, "recovery_count": 0, "error": None, "parked": None,
+        "not_before": None, "is_final": 1, "now": NOW.utc_ms + 9,
     }  # fmt: skip
     while seqs := claim(tx, claiming):
         tx.connection.execute("BEGIN IMMEDIATE")
         tx.rows("situations", {"seqs": int_array(seqs)})
-        tx.rows_of_many("settle_task", [completing | {"seq": seq} for seq in seqs])
-        tx.run_many("log_transition", [logging | {"seq": seq} for seq in seqs])
+        tx.run("log_moves", completing | {"seqs": int_array(seqs)})
+        tx.run("move_tasks", completing | {"seqs": int_array(seqs)})
         tx.connection.execute("COMMIT")
 
 
@@ -260,22 +255,11 @@ turns, the median of {ROUNDS} ratios; processor time, without syncing.
 """
 
 
-def with_section(document: str, title: str, body: str) -> str:
-    """The document with this section put in place of its older self, or at the end."""
-    section = f"## {title}\n\n{body.strip()}\n"
-    parts = re.split(r"(?m)^(?=## )", document)
-    others = [part for part in parts if not part.startswith(f"## {title}\n")]
-    place = next(
-        (n for n, part in enumerate(parts) if part.startswith(f"## {title}\n")), len(parts)
-    )
-    kept = [part.rstrip() + "\n" for part in others]
-    return "\n".join([*kept[:place], section, *kept[place:]])
+with_section = document.with_section
 
 
 def main(write: bool) -> None:
     found = table(*run())
     print(found)
     if write:
-        old = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else "# Benchmarks\n"
-        new = with_section(old, "The cost of each guard", f"{PREFACE}\n{found}")
-        DOCUMENT.write_text(new, encoding="utf-8")
+        document.write_section("The cost of each guard", f"{PREFACE}\n{found}")

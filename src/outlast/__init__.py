@@ -1,5 +1,7 @@
 """Outlast: a crash-proof task queue for Python, in one SQLite file next to your program."""
 
+from typing import TYPE_CHECKING, Any
+
 from outlast.api import Outlast
 from outlast.clock import Clock, Instant, SystemClock
 from outlast.domain.lifecycle import Parked, Status
@@ -24,6 +26,7 @@ from outlast.errors import (
     PayloadDamaged,
     PayloadRejected,
     PermanentError,
+    QueueFull,
     QueueStalled,
     RecoveryFailed,
     SchemaError,
@@ -35,14 +38,21 @@ from outlast.errors import (
     StoreNotFound,
     StoreReplaced,
     StoreUnwritable,
+    TaskCancelled,
+    TaskFailed,
     TaskNotFound,
 )
 from outlast.settings import Settings
-from outlast.store.base import FlushResult, KeyRecord, SchemaReport
+from outlast.store.records import FlushResult, KeyRecord, SchemaReport
+
+if TYPE_CHECKING:
+    from outlast.aio import AsyncLease, AsyncOutlast
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncLease",
+    "AsyncOutlast",
     "Checkpoint",
     "Clock",
     "DatabaseError",
@@ -70,6 +80,7 @@ __all__ = [
     "PayloadDamaged",
     "PayloadRejected",
     "PermanentError",
+    "QueueFull",
     "QueueStalled",
     "Recovery",
     "RecoveryFailed",
@@ -88,6 +99,17 @@ __all__ = [
     "StoreUnwritable",
     "SystemClock",
     "Task",
+    "TaskCancelled",
+    "TaskFailed",
     "TaskNotFound",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """asyncio takes as long to import as all of Outlast, so only who asks for it pays."""
+    if name in ("AsyncLease", "AsyncOutlast"):
+        from outlast import aio
+
+        return getattr(aio, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

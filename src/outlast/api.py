@@ -13,17 +13,17 @@ from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.words import status_named
-from outlast.engine import claim, enqueue, settle
-from outlast.engine.checkpoint import checked_type
+from outlast.engine import checkpoint, claim, enqueue, settle
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery, RecoveryStats, heal, recover
-from outlast.engine.lease import Lease
+from outlast.engine.lease import Lease, ended_leases
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
+from outlast.engine.vigil import claim_when_ready, wait_for
 from outlast.engine.why import why
 from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
 from outlast.settings import Settings
-from outlast.store.base import FlushResult, KeyRecord, SchemaReport, Statement
+from outlast.store.records import FlushResult, KeyRecord, SchemaReport, Statement
 from outlast.store.sqlite.registry import registry
 
 MAX_LISTED = 100_000
@@ -38,24 +38,17 @@ class Outlast:
 
     def __init__(
         self,
-        target: str | os.PathLike[str],
+        target: str | os.PathLike[str] | StoreHandle,
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
         recovery: Recovery | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        self.path = database_path(target)
-        if settings is not None and not isinstance(settings, Settings):
-            raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
-        self._handle = StoreHandle(
-            registry,
-            self.path,
-            settings=settings or Settings(),
-            clock=clock or SystemClock(),
-            recovery=recovery or recover,
-            log=logger or logging.getLogger("outlast"),
-        )
+        if not isinstance(target, StoreHandle):
+            target = handle_on(target, settings, clock, recovery, logger)
+        self._handle = target
+        self.path = self._handle.path
 
     def __repr__(self) -> str:
         """Names the file."""
@@ -111,9 +104,10 @@ class Outlast:
             queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
             max_retries=max_retries, also=also,
         )  # fmt: skip
-        return enqueue.enqueue(
+        task = enqueue.enqueue(
             self._handle, kind, payload, options, task_id=id, key=idempotency_key
         )
+        return task.waiting_by(self.wait)
 
     def enqueue_many(
         self,
@@ -143,7 +137,7 @@ class Outlast:
 
     def retry(self, task_id: str) -> Task:
         """Run a final task anew, as a clone that names the original in `retry_of`."""
-        return enqueue.retry(*self._on(task_id))
+        return enqueue.retry(*self._on(task_id)).waiting_by(self.wait)
 
     # Taking work out
 
@@ -156,10 +150,11 @@ class Outlast:
         kinds: Sequence[str] | None = None,
         group: str | None = None,
         lease: Duration | None = None,
+        wait: Duration | None = None,
     ) -> list[Lease]:
-        """Take the best eligible tasks, to be worked on now; queues are served in order."""
+        """Take the best eligible tasks, to be worked on now; `wait` for some if there are none."""
         request = claim.request_for(worker, limit, queue, kinds=kinds, group=group)
-        return claim.claim(self._handle.serve(), request, lease)
+        return claim_when_ready(self._handle.serve(), request, lease, wait)
 
     def prefetch(
         self,
@@ -170,10 +165,11 @@ class Outlast:
         kinds: Sequence[str] | None = None,
         group: str | None = None,
         lease: Duration | None = None,
+        wait: Duration | None = None,
     ) -> list[Lease]:
         """Like claim, for tasks that will wait: say lease.start() when each one's work begins."""
         request = claim.request_for(worker, limit, queue, kinds=kinds, group=group, started=False)
-        return claim.claim(self._handle.serve(), request, lease)
+        return claim_when_ready(self._handle.serve(), request, lease, wait)
 
     def take(
         self,
@@ -190,15 +186,7 @@ class Outlast:
     def complete_many(self, pairs: Iterable[tuple[Lease, Any]]) -> list[bool]:
         """Finish many tasks in one transaction; lost leases raise after the others are stored."""
         session = self._handle.serve()
-        claimed = []
-        for pair in pairs:
-            if not (isinstance(pair, tuple | list) and len(pair) == 2):
-                raise InvalidInput("complete_many takes (lease, result) pairs")
-            lease, result = pair
-            if lease.session is not session and not lease.session.is_over():
-                raise InvalidInput("complete_many takes leases that this very object handed out")
-            claimed.append((lease.session, lease.claimed, result))
-        return settle.complete_many(session, claimed)
+        return settle.complete_many(session, ended_leases(session, pairs))
 
     # Deciding about tasks
 
@@ -242,7 +230,12 @@ class Outlast:
         found = self._handle.look().get(checked_id(task_id))
         if found is None:
             raise TaskNotFound(task_id)
-        return found
+        return found.waiting_by(self.wait)
+
+    def wait(self, task_id: str, timeout: Duration | None = None) -> Any:
+        """A task's result, once there is one; TaskFailed, TaskCancelled or TimeoutError else."""
+        checked = checked_id(task_id)
+        return wait_for(self._handle.look(), checked, timeout)
 
     def tasks(
         self,
@@ -256,7 +249,8 @@ class Outlast:
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         queue = None if queue is None else checked_name(queue, "queue")
         group = None if group is None else checked_name(group, "group")
-        return self._handle.look().find(wanted, queue, group, limit)
+        found = self._handle.look().find(wanted, queue, group, limit)
+        return [task.waiting_by(self.wait) for task in found]
 
     def held_by(self, worker: str) -> list[Task]:
         """The tasks that workers of this name hold now."""
@@ -290,15 +284,7 @@ class Outlast:
     ) -> list[Checkpoint]:
         """A task's checkpoints in order; without a task, the newest of one type anywhere."""
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        wanted = None if type is None else checked_type(type)
-        if task_id is not None:
-            found = self._handle.look().checkpoints(checked_id(task_id), wanted, limit)
-            if not found:
-                self.get(task_id)
-            return found
-        if wanted is None:
-            raise InvalidInput("checkpoints needs a task id, a type, or both")
-        return self._handle.look().checkpoints_of_type(wanted, limit)
+        return checkpoint.find(self._handle.look(), task_id, type, limit)
 
     def latest_checkpoint(self, task_id: str, type: str | None = None) -> Checkpoint | None:
         """The newest checkpoint of a task, perhaps of one type."""
@@ -347,3 +333,24 @@ class Outlast:
         """The store opened to serve, once the id is known to be one."""
         checked = checked_id(task_id)
         return self._handle.serve(), checked
+
+
+def handle_on(
+    target: str | os.PathLike[str],
+    settings: Settings | None,
+    clock: Clock | None,
+    recovery: Recovery | None,
+    logger: logging.Logger | None,
+) -> StoreHandle:
+    """How a store will be opened; nothing is touched yet."""
+    path = database_path(target)
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
+    return StoreHandle(
+        registry,
+        path,
+        settings=settings or Settings(),
+        clock=clock or SystemClock(),
+        recovery=recovery or recover,
+        log=logger or logging.getLogger("outlast"),
+    )

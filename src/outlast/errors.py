@@ -9,6 +9,8 @@ OutlastError
 ├── IdempotencyConflict          the key was used for another request
 ├── LeaseLost                    somebody else decides about this task now
 │   └── LeaseInherited           the lease belongs to the process this one was forked from
+├── TaskFailed                   the task that was waited for failed
+├── TaskCancelled                the task that was waited for was cancelled
 ├── LockHeld                     another holder has the named lock
 ├── PermanentError               raise it in your own code: the task fails without retries
 └── StoreError                   the file, the engine under it, or our grip on it
@@ -21,6 +23,7 @@ OutlastError
     │   ├── SchemaNewer          the file was written by a later Outlast
     │   └── MigrationRefused     the file is in use and cannot be migrated now
     ├── StoreBusy                another process has the store to itself
+    ├── QueueFull                too many operations wait to be stored
     ├── QueueStalled             a process sits on the write lock; its pid is named
     ├── SecondSqliteCopy         something else in this process opened the file: locks are gone
     ├── StoreReplaced            the file on disk is no longer the file we opened
@@ -100,6 +103,23 @@ class LeaseInherited(LeaseLost):
         super().__init__(task_id, ": it belongs to the process that forked this one")
 
 
+class TaskFailed(OutlastError):
+    """The task that was waited for failed for good."""
+
+    def __init__(self, task_id: str, error: str | None) -> None:
+        super().__init__(f"task {task_id} failed: {error or 'no reason was given'}")
+        self.task_id = task_id
+        self.error = error
+
+
+class TaskCancelled(OutlastError):
+    """The task that was waited for was cancelled."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"task {task_id} was cancelled")
+        self.task_id = task_id
+
+
 class LockHeld(OutlastError):
     """Another holder has the named lock."""
 
@@ -146,6 +166,10 @@ class MigrationRefused(SchemaError):
 
 class StoreBusy(StoreError):
     """Another process has the store to itself for now."""
+
+
+class QueueFull(StoreError):
+    """Too many operations wait to be stored already."""
 
 
 class QueueStalled(StoreError):

@@ -31,7 +31,9 @@ class Settings:
     stall_seconds: float = 1
     migrate: Literal["auto", "manual"] = "auto"
     synchronous: Literal["full", "normal"] = "full"
+    max_waiting_writes: int = 2000
     flush_pages: int = 1000
+    flush_commits: int = 0
     wal_limit_bytes: int = 64 << 20
     allow_network_filesystem: bool = False
 
@@ -83,9 +85,11 @@ _LARGEST = 1e12
 _POSITIVE = (
     "lease_seconds retry_backoff_seconds retry_backoff_cap_seconds idempotency_ttl_seconds"
     " heal_interval_seconds heal_batch open_timeout_seconds write_timeout_seconds stall_seconds"
-    " flush_pages wal_limit_bytes"
+    " max_waiting_writes flush_pages wal_limit_bytes"
 ).split()
-_WHOLE = "max_retries max_recovery_attempts heal_batch flush_pages".split()
+_WHOLE = (
+    "max_retries max_recovery_attempts heal_batch max_waiting_writes flush_pages flush_commits"
+).split()
 _CHOICES = {
     "recovery_action": ("retry", "pending", "fail"),
     "migrate": ("auto", "manual"),

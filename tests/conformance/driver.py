@@ -6,7 +6,8 @@ from outlast import Task
 from outlast.domain import codec
 from outlast.domain.lifecycle import Cause, Outcome, RecoveryAction
 from outlast.engine.ids import new_id
-from outlast.store.base import (
+from outlast.store.base import Store
+from outlast.store.records import (
     Claimed,
     ClaimRequest,
     Healed,
@@ -15,7 +16,6 @@ from outlast.store.base import (
     NewTask,
     RecoveryPolicy,
     Settlement,
-    Store,
 )
 from outlast.testing import ManualClock
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from outlast.domain.lifecycle import Parked
-from outlast.store.base import ClaimRequest
+from outlast.store.records import ClaimRequest
 from tests.conformance.driver import LEASE_MS, Driver
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from outlast import IdempotencyConflict
 from outlast.domain.lifecycle import Cause, Outcome
-from outlast.store.base import ClaimRequest, KeyRecord
+from outlast.store.records import ClaimRequest, KeyRecord
 from tests.conformance.driver import (
     BROKEN,
     COMPLETED,

@@ -5,7 +5,7 @@ import pytest
 
 from outlast import LeaseLost
 from outlast.domain.lifecycle import Cause, Outcome
-from outlast.store.base import Grant
+from outlast.store.records import Grant
 from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, RELEASED, Driver
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from outlast import InvalidTransition, LeaseLost, Task, TaskNotFound
 from outlast.domain.lifecycle import Cause, Outcome, Parked
-from outlast.store.base import Settlement
+from outlast.store.records import Settlement
 from tests.conformance.driver import BROKEN, COMPLETED, FATAL, RELEASED, Driver
 
 CANCELLED = Cause(Outcome.CANCEL, "user")

@@ -1,12 +1,15 @@
 """A claim whose commit is in doubt: nobody holds what it took, and it comes back with the next."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, _probe
+from outlast.store.sqlite.group import Group
+from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.writer import Writer
 from tests.support.foreign import assert_sound, foreign_statuses
 
@@ -105,12 +108,14 @@ def _fail_one_commit(monkeypatch: pytest.MonkeyPatch, due: Callable[[], bool]) -
     real = Writer._commit
     failed: list[bool] = []
 
-    def commit(self: Writer, task_ids: Iterable[str]) -> None:
-        if not failed and due():
-            failed.append(True)
-            self._roll_back()
-            raise OutcomeUnknown(list(task_ids), OSError("the disk is full"))
-        real(self, task_ids)
+    def commit(self: Writer, group: Group, members: list[Pending[Any]]) -> None:
+        if failed or not due():
+            return real(self, group, members)
+        failed.append(True)
+        self._roll_back()
+        for member in members:
+            member.doubt(OSError("the disk is full"))
+        return None
 
     monkeypatch.setattr(Writer, "_commit", commit)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from outlast import MigrationRefused, Outlast, QueueStalled
-from outlast.store.sqlite.serving import Serving
+from outlast.store.sqlite.group import Group
+from outlast.store.sqlite.writer import Writer
 from outlast.testing import ManualClock
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
@@ -158,15 +159,15 @@ def test_a_store_that_could_not_say_goodbye_frees_its_tasks_at_once(
     app = make_app()
     app.enqueue("work", id="t")
     app.claim("w")
-    real = Serving._write
+    real = Writer.commit
 
-    def stalled(self: Serving, context: str, *rest: object) -> object:
-        if context in ("settle", "close"):
+    def stalled(self: Writer, group: Group) -> None:
+        if {member.operation.context for member in group.members} & {"settle", "close"}:
             raise QueueStalled(1, 30.0)
-        return real(self, context, *rest)  # type: ignore[arg-type]
+        real(self, group)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Serving, "_write", stalled)
+        patched.setattr(Writer, "commit", stalled)
         app.close()
     assert foreign_rows(database, "SELECT status FROM tasks") == [["running"]]
     if again == "another process":

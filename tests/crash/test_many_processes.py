@@ -163,7 +163,7 @@ def test_eight_threads_that_share_a_lease_number_their_checkpoints_in_order(app:
 
 def _heals_once(path: str, number: int) -> None:
     from outlast import Outlast
-    from outlast.store.base import Healed
+    from outlast.store.records import Healed
     from outlast.testing import ManualClock
     from tests.support.childside import hear, say
 

@@ -10,7 +10,7 @@ import pytest
 
 from outlast import NotAStore, Outlast, RecoveryFailed, StoreUnwritable
 from outlast.engine.session import Session
-from outlast.store.base import Healed
+from outlast.store.records import Healed
 from outlast.store.sqlite.guard import FileGuard
 from outlast.testing import ManualClock
 from tests.support.children import Child

@@ -7,7 +7,7 @@ import pytest
 from outlast import DatabaseError, Instant, Outlast, RecoveryFailed, Settings
 from outlast.engine.heal import recover
 from outlast.engine.session import Session
-from outlast.store.base import Healed
+from outlast.store.records import Healed
 from outlast.testing import ManualClock
 
 NOTHING_HEALED = Healed(0, 0, ())

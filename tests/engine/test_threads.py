@@ -16,7 +16,7 @@ from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
 from outlast.clock import Instant
 from outlast.engine import claim, heal
 from outlast.engine.session import Session
-from outlast.store.base import FlushResult, Healed
+from outlast.store.records import FlushResult, Healed
 from outlast.store.sqlite.serving import Serving
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses

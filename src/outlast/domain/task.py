@@ -1,12 +1,14 @@
 """What a task looks like to its user: a frozen record whose payload is decoded when asked for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from outlast.domain import codec
+from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import FINAL, Parked, Status
-from outlast.errors import PayloadDamaged
+from outlast.errors import InvalidInput, PayloadDamaged
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -21,6 +23,9 @@ class Stored(NamedTuple):
 
     text: str | None
     checksum: int | None
+
+
+Waits = Callable[[str, Duration | None], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class Task:
     heartbeat_at: datetime | None
     stored_payload: Stored = field(repr=False)
     stored_result: Stored = field(repr=False)
+    _waits: Waits | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_final(self) -> bool:
@@ -74,9 +80,24 @@ class Task:
     def result(self) -> Any:
         """The result of a completed task, decoded afresh at each access; None before."""
         text, checksum = self.stored_result
-        if checksum is not None and checksum != codec.result_sum(self.id, text):
+        expected = None if text is None else codec.result_sum(self.id, text)
+        if checksum != expected:
             raise PayloadDamaged(_damaged("result", self.id))
         return None if text is None else codec.decode(text)
+
+    def wait(self, timeout: Duration | None = None) -> Any:
+        """The result, once there is one; awaitable if an AsyncOutlast made this record.
+
+        Raises TaskFailed, TaskCancelled, or TimeoutError when it takes longer than `timeout`.
+        """
+        if self._waits is None:
+            raise InvalidInput("this record of a task knows no store; ask get(id).wait() of one")
+        return self._waits(self.id, timeout)
+
+    def waiting_by(self, waits: Waits) -> "Task":
+        """The same record, which now knows how to wait for its result."""
+        object.__setattr__(self, "_waits", waits)
+        return self
 
 
 def _damaged(part: str, task_id: str) -> str:

@@ -3,14 +3,19 @@
 from typing import Any
 
 from outlast.domain import codec
+from outlast.domain.names import checked_id
 from outlast.domain.task import CHECKPOINT_TYPES, Checkpoint
 from outlast.engine.ids import new_id
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput
-from outlast.store.base import Claimed, NewCheckpoint
+from outlast.errors import InvalidInput, TaskNotFound
+from outlast.store.base import StoreReads
+from outlast.store.future import Future
+from outlast.store.records import Claimed, NewCheckpoint
 
 
-def add(session: Session, claimed: Claimed, type: str, data: Any, metadata: Any) -> Checkpoint:
+def add(
+    session: Session, claimed: Claimed, type: str, data: Any, metadata: Any
+) -> Future[Checkpoint]:
     """Append one checkpoint; a stale lease writes nothing."""
     session.refuse_strangers(claimed.task_id)
     new = NewCheckpoint(
@@ -19,7 +24,20 @@ def add(session: Session, claimed: Claimed, type: str, data: Any, metadata: Any)
         codec.encode(data, "checkpoint data"),
         None if metadata is None else codec.encode(metadata, "checkpoint metadata"),
     )
-    return session.store.add_checkpoint(claimed.grant, claimed.task_id, new, session.now())
+    return session.store.add_checkpoint_soon(claimed.grant, claimed.task_id, new, session.now())
+
+
+def find(reads: StoreReads, task_id: str | None, type: str | None, limit: int) -> list[Checkpoint]:
+    """A task's checkpoints in order; without a task, the newest of one type anywhere."""
+    wanted = None if type is None else checked_type(type)
+    if task_id is not None:
+        found = reads.checkpoints(checked_id(task_id), wanted, limit)
+        if not found and reads.get(task_id) is None:
+            raise TaskNotFound(task_id)
+        return found
+    if wanted is None:
+        raise InvalidInput("checkpoints needs a task id, a type, or both")
+    return reads.checkpoints_of_type(wanted, limit)
 
 
 def checked_type(type: str) -> str:

@@ -1,5 +1,6 @@
 """The way to a worker: heal what is stale, then take the best eligible tasks."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from outlast.engine.heal import heal_before_claim
 from outlast.engine.lease import Lease
 from outlast.engine.session import Session
 from outlast.errors import InvalidInput
-from outlast.store.base import Claimed, ClaimRequest
+from outlast.store.records import Claimed, ClaimRequest
 
 MAX_BATCH = 10_000
 MAX_KINDS = 200
@@ -62,7 +63,8 @@ def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> li
     if len(claimed) < request.limit and not healed and heal_before_claim(session, force=True):
         rest = replace(request, limit=request.limit - len(claimed))
         claimed += _claim_once(session, rest, lease)
-    return [Lease(session, one) for one in claimed]
+    claimed_at = session.now()
+    return [Lease(session, one, claimed_at) for one in claimed]
 
 
 def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Claimed]:
@@ -75,10 +77,11 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
 
     lease_ms("")
     claimed = session.store.claim(request, session.now(), lease_ms, session.now)
-    for one in claimed:
-        session.hand_out(one.grant, one.task_id, request.started)
-        word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"
-        session.log.debug("%s task %s attempt %d", word, one.task_id, one.attempt)
+    session.hand_out(claimed, request.started)
+    if session.log.isEnabledFor(logging.DEBUG):
+        for one in claimed:
+            word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"
+            session.log.debug("%s task %s attempt %d", word, one.task_id, one.attempt)
     return claimed
 
 

@@ -1,6 +1,6 @@
 """The way in: check everything, encode it, then hand it to the store in one transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -16,7 +16,8 @@ from outlast.engine.ids import new_id
 from outlast.engine.session import Session
 from outlast.errors import InvalidInput, InvalidTransition, TaskNotFound
 from outlast.settings import Settings
-from outlast.store.base import Key, NewTask, Statement
+from outlast.store.future import Future
+from outlast.store.records import Key, NewTask, Statement
 
 BULK_LIMIT = 100_000
 CHUNK = 10_000
@@ -63,14 +64,31 @@ def enqueue(
     key: str | None,
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
+    found = enqueue_soon(opener, kind, payload, options, task_id=task_id, key=key).result()
+    return found if isinstance(found, Task) else existing(opener.serve(), found)
+
+
+def enqueue_soon(
+    opener: Opener,
+    kind: str,
+    payload: Any,
+    options: Options,
+    *,
+    task_id: str | None,
+    key: str | None,
+) -> Future[Task | str]:
+    """The future of a new task, or of the id of one that was there already."""
     now = opener.now()
     template = _template(kind, options, opener.settings, now)
     new = _fill(template, payload, task_id, key, opener.settings)
     also = checked_statements(options.also)
-    session = opener.serve()
-    (stored_id,) = session.store.add([new], now, also)
-    is_new = stored_id == new.id and (key is None or task_id is None)
-    return _as_task(new, now) if is_new else existing(session, stored_id)
+
+    def finish(stored: Callable[[], list[str]]) -> Task | str:
+        (stored_id,) = stored()
+        is_new = stored_id == new.id and (key is None or task_id is None)
+        return _as_task(new, now) if is_new else stored_id
+
+    return opener.serve().store.add_soon([new], now, also).then(finish)
 
 
 def enqueue_many(

@@ -42,6 +42,11 @@ class StoreHandle:
         self._looking: StoreReads | None = None
 
     @property
+    def path(self) -> Path:
+        """The file, as an absolute path."""
+        return self._path
+
+    @property
     def settings(self) -> Settings:
         """The settings of this object."""
         return self._settings

@@ -7,7 +7,7 @@ from typing import Protocol
 from outlast.domain.task import utc
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
-from outlast.store.base import Healed
+from outlast.store.records import Healed
 
 KEYS_PURGED_AT_ONCE = 500
 

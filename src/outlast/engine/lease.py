@@ -1,16 +1,19 @@
 """A lease in the hands of its worker: every write it makes carries its proof of ownership."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import Parked
 from outlast.domain.task import Checkpoint, utc
 from outlast.engine import checkpoint, settle
 from outlast.engine.session import Session
-from outlast.store.base import Claimed, Grant, Statement
+from outlast.errors import InvalidInput
+from outlast.store.future import Future
+from outlast.store.records import Claimed, Grant, Statement
 
 
 class Lease:
@@ -18,10 +21,10 @@ class Lease:
 
     __slots__ = ("_claimed", "_renewed_at_ms", "_session")
 
-    def __init__(self, session: Session, claimed: Claimed) -> None:
+    def __init__(self, session: Session, claimed: Claimed, claimed_at: Instant) -> None:
         self._session = session
         self._claimed = claimed
-        self._renewed_at_ms = session.now().utc_ms
+        self._renewed_at_ms = claimed_at.utc_ms
 
     def __repr__(self) -> str:
         """Names the task and never its payload."""
@@ -94,28 +97,52 @@ class Lease:
 
     def renew(self, stage: str | None = None) -> None:
         """Push the lease out by its length from now; LeaseLost if it is no longer ours."""
+        self.renew_soon(stage).result()
+
+    def renew_soon(self, stage: str | None = None) -> Future[None]:
+        """The same as a future."""
         now = self._session.now()
-        settle.renew(self._session, self._claimed, now, stage)
-        self._renewed_at_ms = now.utc_ms
+
+        def finish(renewed: Callable[[], None]) -> None:
+            renewed()
+            self._renewed_at_ms = now.utc_ms
+
+        return settle.renew(self._session, self._claimed, now, stage).then(finish)
 
     def complete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
         """Store the result and finish the task; `also` commits together with it."""
-        return settle.complete(self._session, self._claimed, result, also)
+        return settle.complete(self._session, self._claimed, result, also).result()
 
     def fail(
         self, error: str | BaseException, retry: bool = True, delay: Duration | None = None
     ) -> bool:
         """Record a failure: back for another try while the budget lasts, else failed for good."""
-        return settle.fail(self._session, self._claimed, error, retry, delay)
+        return settle.fail(self._session, self._claimed, error, retry, delay).result()
 
     def release(self, delay: Duration | None = None) -> bool:
         """Hand the task back unspent, perhaps not before some time has passed."""
-        return settle.release(self._session, self._claimed, delay)
+        return settle.release(self._session, self._claimed, delay).result()
 
     def park(self, reason: Parked | str, delay: Duration | None = None) -> bool:
         """Hand the task back to wait for something; unspent, and not claimable meanwhile."""
-        return settle.park(self._session, self._claimed, reason, delay)
+        return settle.park(self._session, self._claimed, reason, delay).result()
 
     def checkpoint(self, type: str, data: Any, metadata: Any = None) -> Checkpoint:
         """Append a record of progress that survives a crash."""
-        return checkpoint.add(self._session, self._claimed, type, data, metadata)
+        return checkpoint.add(self._session, self._claimed, type, data, metadata).result()
+
+
+def ended_leases(
+    session: Session, pairs: Iterable[tuple[Lease, Any]]
+) -> list[tuple[Session, Claimed, Any]]:
+    """The leases and results that complete_many was given, checked before anything is written."""
+    ended = []
+    for pair in pairs:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise InvalidInput("complete_many takes (lease, result) pairs")
+        lease, result = pair
+        of = lease.session
+        if of is not session and not of.is_over():
+            raise InvalidInput("complete_many takes leases that this very object handed out")
+        ended.append((of, lease.claimed, result))
+    return ended

@@ -3,12 +3,14 @@
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from outlast.clock import Clock, Instant
 from outlast.errors import LeaseInherited, LeaseLost
 from outlast.settings import Settings
-from outlast.store.base import Grant, RecoveryPolicy, Store
+from outlast.store.base import Store
+from outlast.store.records import Claimed, Grant, RecoveryPolicy
 
 
 @dataclass(slots=True)
@@ -35,18 +37,20 @@ class Session:
         """How this session treats orphans."""
         return RecoveryPolicy(self.settings.action, self.settings.heal_batch)
 
-    def hand_out(self, grant: Grant, task_id: str, started: bool) -> None:
-        """Remember a lease, so that closing can give it back."""
+    def hand_out(self, claimed: Sequence[Claimed], started: bool) -> None:
+        """Remember leases, so that closing can give them back."""
         with self.mutex:
-            self.held[grant] = task_id
+            for one in claimed:
+                self.held[one.grant] = one.task_id
             if not started:
-                self.unstarted.add(grant)
+                self.unstarted.update(one.grant for one in claimed)
 
-    def forget(self, grant: Grant) -> None:
-        """A lease has ended, one way or another."""
+    def forget(self, grants: Sequence[Grant]) -> None:
+        """Leases have ended, one way or another."""
         with self.mutex:
-            self.held.pop(grant, None)
-            self.unstarted.discard(grant)
+            for grant in grants:
+                self.held.pop(grant, None)
+                self.unstarted.discard(grant)
 
     def is_over(self) -> bool:
         """Whether every lease of this opening was given back when it was closed."""

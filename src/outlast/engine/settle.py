@@ -1,7 +1,7 @@
 """The way out of a lease: complete, fail, release and park are causes handed to one settle."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.clock import Instant
@@ -13,14 +13,15 @@ from outlast.domain.task import Task
 from outlast.engine.enqueue import checked_statements, existing
 from outlast.engine.session import Session
 from outlast.errors import InvalidInput, InvalidTransition, LeaseLost, PermanentError
-from outlast.store.base import Claimed, Settlement, Statement
+from outlast.store.future import Future
+from outlast.store.records import Claimed, Settlement, Statement
 
 MAX_ERROR_CHARACTERS = 10_000
 
 
 def complete(
     session: Session, claimed: Claimed, result: Any, also: Sequence[Statement] = ()
-) -> bool:
+) -> Future[bool]:
     """Finish a task with its result."""
     return _settle(session, claimed, _COMPLETED, _encoded(result), checked_statements(also))
 
@@ -39,16 +40,11 @@ def complete_many(session: Session, ended: Sequence[tuple[Session, Claimed, Any]
             answers = session.store.settle(current, session.now())
     except LeaseLost as error:
         lost += error.task_ids
-    _forget(session, current)
+    session.forget([settlement.grant for settlement in current])
     if lost:
         kept = len(ended) - len(lost)
         raise LeaseLost(lost, f" ({kept} others were settled)" if kept else "")
     return answers
-
-
-def _forget(session: Session, settlements: Sequence[Settlement]) -> None:
-    for settlement in settlements:
-        session.forget(settlement.grant)
 
 
 def fail(
@@ -57,7 +53,7 @@ def fail(
     error: str | BaseException,
     retry: bool,
     delay: Duration | None,
-) -> bool:
+) -> Future[bool]:
     """Record a failed attempt; a PermanentError is final whatever retries are left."""
     cause = Cause(
         Outcome.FAIL,
@@ -71,13 +67,15 @@ def fail(
     return _settle(session, claimed, cause)
 
 
-def release(session: Session, claimed: Claimed, delay: Duration | None) -> bool:
+def release(session: Session, claimed: Claimed, delay: Duration | None) -> Future[bool]:
     """Hand a task back unspent."""
     delay_ms = None if delay is None else duration_ms(delay, "delay")
     return _settle(session, claimed, Cause(Outcome.RELEASE, WORKER, delay_ms=delay_ms))
 
 
-def park(session: Session, claimed: Claimed, reason: Parked | str, delay: Duration | None) -> bool:
+def park(
+    session: Session, claimed: Claimed, reason: Parked | str, delay: Duration | None
+) -> Future[bool]:
     """Hand a task back to wait; a delay is a wait for time alone."""
     parked = checked_reason(reason)
     if (parked is Parked.DELAY) != (delay is not None):
@@ -103,14 +101,21 @@ def fail_by_operator(session: Session, task_id: str, error: str) -> Task:
     return session.store.settle_by_id(task_id, cause, session.now())
 
 
-def renew(session: Session, claimed: Claimed, now: Instant, stage: str | None = None) -> None:
+def renew(
+    session: Session, claimed: Claimed, now: Instant, stage: str | None = None
+) -> Future[None]:
     """Push a lease out; raises LeaseLost if it is no longer ours."""
     session.refuse_strangers(claimed.task_id)
     stage = None if stage is None else checked_name(stage, "stage")
-    (held,) = session.store.renew([claimed.grant], now, claimed.lease_ms, stage, session.now)
-    if not held:
-        session.forget(claimed.grant)
-        raise LeaseLost(claimed.task_id)
+
+    def finish(renewed: Callable[[], list[bool]]) -> None:
+        if not all(renewed()):
+            session.forget([claimed.grant])
+            raise LeaseLost(claimed.task_id)
+
+    return session.store.renew_soon(
+        [claimed.grant], now, claimed.lease_ms, stage, session.now
+    ).then(finish)
 
 
 def start(session: Session, claimed: Claimed) -> None:
@@ -185,13 +190,17 @@ def _settle(
     cause: Cause,
     result: str | None = None,
     also: Sequence[Statement] = (),
-) -> bool:
+) -> Future[bool]:
     session.refuse_strangers(claimed.task_id)
     settlement = Settlement(claimed.grant, claimed.task_id, cause, result)
-    try:
-        (settled,) = session.store.settle([settlement], session.now(), also)
-    except LeaseLost:
-        session.forget(claimed.grant)
-        raise
-    session.forget(claimed.grant)
-    return settled
+
+    def finish(settled: Callable[[], list[bool]]) -> bool:
+        try:
+            (answer,) = settled()
+        except LeaseLost:
+            session.forget([claimed.grant])
+            raise
+        session.forget([claimed.grant])
+        return answer
+
+    return session.store.settle_soon([settlement], session.now(), also).then(finish)

@@ -1,139 +1,29 @@
-"""The Store protocol: the verbs every backend answers, and the records that travel through it."""
+"""The Store protocol: the verbs every backend answers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Parked, RecoveryAction, Status
+from outlast.domain.lifecycle import Cause, Parked, Status
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.settings import Settings
-
-Statement = tuple[str, Sequence[Any] | dict[str, Any]]
-
-
-class Key(NamedTuple):
-    """An idempotency key as an enqueue reserves it."""
-
-    text: str
-    request_hash: str
-    ttl_ms: int
-
-
-class NewTask(NamedTuple):
-    """A task as it enters the store; validated and encoded before it comes here."""
-
-    id: str
-    kind: str
-    queue: str
-    priority: int
-    group: str | None
-    payload: str | None
-    payload_sum: int
-    max_retries: int
-    max_recoveries: int
-    not_before_ms: int | None
-    retry_of: str | None = None
-    key: Key | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
-    """What a claimer wants: from which queues, in order, and narrowed to what."""
-
-    worker: str
-    limit: int
-    queues: tuple[str, ...]
-    kinds: tuple[str, ...] | None = None
-    group: str | None = None
-    started: bool = True
-
-
-class Grant(NamedTuple):
-    """Proof of ownership that every write of a holder carries."""
-
-    seq: int
-    holder: int
-    token: int
-
-
-class Claimed(NamedTuple):
-    """A task handed to a holder."""
-
-    grant: Grant
-    task_id: str
-    kind: str
-    queue: str
-    group: str | None
-    payload: str | None
-    attempt: int
-    lease_ms: int
-
-
-class Settlement(NamedTuple):
-    """The end of one lease: its proof, what happened, and the result if there is one."""
-
-    grant: Grant
-    task_id: str
-    cause: Cause
-    result: str | None = None
-
-
-class NewCheckpoint(NamedTuple):
-    """A checkpoint as it enters the store."""
-
-    id: str
-    type: str
-    data: str
-    metadata: str | None
-
-
-class RecoveryPolicy(NamedTuple):
-    """How orphans are treated."""
-
-    action: RecoveryAction
-    batch: int
-
-
-class Healed(NamedTuple):
-    """What one pass of healing did, or would do."""
-
-    put_back: int
-    failed: int
-    dead_workers: tuple[str, ...]
-
-
-class KeyRecord(NamedTuple):
-    """An idempotency key as it stands."""
-
-    key: str
-    task_id: str | None
-    group: str | None
-    request_hash: str
-    response: Any
-    status: str
-    created_at: datetime | None
-    completed_at: datetime | None
-    expires_at: datetime | None
-
-
-class FlushResult(NamedTuple):
-    """What a flush reported: were readers in the way, frames in the log, frames moved."""
-
-    busy: bool
-    frames_in_log: int
-    frames_moved: int
-
-
-class SchemaReport(NamedTuple):
-    """The schema as it stands in the store."""
-
-    version: int
-    migrations: tuple[str, ...]
-    definitions: dict[str, str]
-
+from outlast.store.future import Ear, Future
+from outlast.store.records import (
+    Claimed,
+    ClaimRequest,
+    FlushResult,
+    Grant,
+    Healed,
+    Horizon,
+    KeyRecord,
+    NewCheckpoint,
+    NewTask,
+    RecoveryPolicy,
+    SchemaReport,
+    Settlement,
+    Statement,
+)
 
 Ticking = Callable[[], Instant]
 
@@ -206,6 +96,22 @@ class StoreReads(Protocol):
         """Whether a queue is paused."""
         ...
 
+    def ended_among(self, task_ids: Sequence[str]) -> list[str]:
+        """Those of these tasks that are final, or are not there at all."""
+        ...
+
+    def changes(self) -> int:
+        """A number that changes with every commit, by whomever; one cheap question."""
+        ...
+
+    def horizon(self, now: Instant) -> Horizon:
+        """When the next delayed task falls due, and when the next lease ends after this moment."""
+        ...
+
+    def ear(self, for_work: bool) -> Ear:
+        """Listen for new work, or for results; whoever looks after this misses no hint."""
+        ...
+
     def ahead_of(self, task: Task) -> int:
         """How many eligible tasks of the queue would be claimed before this one, up to 1000."""
         ...
@@ -232,6 +138,12 @@ class Store(StoreReads, Protocol):
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
         ...
 
+    def add_soon(
+        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+    ) -> Future[list[str]]:
+        """The same as a future."""
+        ...
+
     def claim(
         self,
         request: ClaimRequest,
@@ -255,6 +167,12 @@ class Store(StoreReads, Protocol):
         """End leases; False where this very lease had ended already, LeaseLost for strangers."""
         ...
 
+    def settle_soon(
+        self, settlements: Sequence[Settlement], now: Instant, also: Sequence[Statement] = ()
+    ) -> Future[list[bool]]:
+        """The same as a future."""
+        ...
+
     def settle_by_id(self, task_id: str, cause: Cause, now: Instant) -> Task:
         """Move a task for somebody who holds no lease: cancel, or fail by an operator."""
         ...
@@ -268,6 +186,17 @@ class Store(StoreReads, Protocol):
         clock: Ticking | None = None,
     ) -> list[bool]:
         """Push leases out to now plus their length; False for each that is no longer current."""
+        ...
+
+    def renew_soon(
+        self,
+        grants: Sequence[Grant],
+        now: Instant,
+        lease_ms: int,
+        stage: str | None = None,
+        clock: Ticking | None = None,
+    ) -> Future[list[bool]]:
+        """The same as a future."""
         ...
 
     def note_start(self, grant: Grant) -> None:
@@ -294,6 +223,12 @@ class Store(StoreReads, Protocol):
         self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
     ) -> Checkpoint:
         """Append a checkpoint under a current lease."""
+        ...
+
+    def add_checkpoint_soon(
+        self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
+    ) -> Future[Checkpoint]:
+        """The same as a future."""
         ...
 
     def trim_checkpoints(self, task_id: str, keep: int, now: Instant) -> int:

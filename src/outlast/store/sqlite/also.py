@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from outlast.errors import DatabaseError, InvalidInput, StatementRefused, StoreError
-from outlast.store.base import Statement
+from outlast.store.records import Statement
 from outlast.store.sqlite.migrate import our_names
 
 Bound = Sequence[Any] | dict[str, Any]

@@ -4,7 +4,7 @@ from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.task import Checkpoint
 from outlast.errors import LeaseLost
-from outlast.store.base import Grant, NewCheckpoint
+from outlast.store.records import Grant, NewCheckpoint
 from outlast.store.sqlite.rows import checkpoint_from
 from outlast.store.sqlite.transaction import Transaction
 

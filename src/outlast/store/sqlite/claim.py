@@ -10,7 +10,8 @@ from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import WORKER, Cause, Outcome, Situation, Status, decide
 from outlast.domain.task import Task
-from outlast.store.base import Claimed, ClaimRequest, Grant, LeaseLength
+from outlast.store.base import LeaseLength
+from outlast.store.records import Claimed, ClaimRequest, Grant
 from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.settle import Standing, move
 from outlast.store.sqlite.statements import union_of

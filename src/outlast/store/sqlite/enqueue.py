@@ -8,7 +8,7 @@ from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
-from outlast.store.base import Key, NewTask
+from outlast.store.records import Key, NewTask
 from outlast.store.sqlite.transaction import Transaction, Values
 
 INLINE_BYTES = 2048
@@ -26,6 +26,15 @@ def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str
     return [twin or task.id for task, twin in zip(new, known, strict=True)]
 
 
+def add_together(
+    tx: Transaction, calls: Sequence[tuple[Sequence[NewTask], Instant]]
+) -> list[list[str]]:
+    """The tasks of several callers in one pass; an error says nothing of whose it was."""
+    latest = max(now for _, now in calls)
+    ids = iter(add_tasks(tx, [task for new, _ in calls for task in new], latest))
+    return [[next(ids) for _ in new] for new, _ in calls]
+
+
 def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
     before = tx.connection.total_changes()
     try:
@@ -37,9 +46,8 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
         raise InvalidInput(
             f"a task with id {twin!r} exists already; leave id out, or choose another"
         ) from error
-    large = [task for task in new if is_large(task.payload)]
     tx.run_many(
-        "add_blob", [{"id": task.id, "part": "payload", "data": task.payload} for task in large]
+        "add_payload_blob", [(task.payload, task.id) for task in new if is_large(task.payload)]
     )
 
 

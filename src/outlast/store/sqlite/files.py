@@ -3,10 +3,19 @@
 import os
 import stat
 from pathlib import Path
+from typing import NamedTuple
 
 from outlast.errors import StoreUnwritable
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Likeness(NamedTuple):
+    """What a side file takes from the database file, so that who may use one may use the other."""
+
+    mode: int
+    uid: int
+    gid: int
 
 
 class SideFolder:
@@ -16,6 +25,7 @@ class SideFolder:
         self.database = database
         self.path = database.with_name(database.name + "-outlast")
         self.workers = self.path / "workers"
+        self.wake = self.path / "wake"
         self.openers = self.path / "openers"
         self.gate = self.path / "gate"
 
@@ -23,7 +33,7 @@ class SideFolder:
         """Create what is missing, privately and durably, owned like the database."""
         try:
             _make_folders(self.database.parent)
-            for folder in (self.path, self.workers):
+            for folder in (self.path, self.workers, self.wake):
                 if _make_folder(folder):
                     self._match_database(folder, is_folder=True)
             for file in (self.openers, self.gate):
@@ -43,16 +53,21 @@ class SideFolder:
             self._match_database(path, is_folder=False)
             return descriptor
 
-    def _match_database(self, path: Path, is_folder: bool) -> None:
-        """Owner and mode of the database file: whoever may use the one may use the other."""
+    def likeness(self) -> Likeness | None:
+        """Owner and mode of the database file, once there is one."""
         try:
-            like = self.database.stat()
+            found = self.database.stat()
         except FileNotFoundError:
+            return None
+        return Likeness(stat.S_IMODE(found.st_mode) & 0o666, found.st_uid, found.st_gid)
+
+    def _match_database(self, path: Path, is_folder: bool) -> None:
+        like = self.likeness()
+        if like is None:
             return
-        mode = stat.S_IMODE(like.st_mode) & 0o666
-        os.chmod(path, mode | (mode & 0o444) >> 2 if is_folder else mode)
+        os.chmod(path, like.mode | (like.mode & 0o444) >> 2 if is_folder else like.mode)
         if os.geteuid() == 0:
-            os.chown(path, like.st_uid, like.st_gid, follow_symlinks=False)
+            os.chown(path, like.uid, like.gid, follow_symlinks=False)
 
 
 def open_existing(path: Path) -> int:

@@ -1,11 +1,20 @@
 """Moving the WAL into the main file on our own schedule, never inside a COMMIT."""
 
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
 import apsw
 
 from outlast._probe import probe
-from outlast.errors import InvalidInput
-from outlast.store.base import FlushResult
+from outlast.errors import InvalidInput, OutlastError
+from outlast.settings import Settings
+from outlast.store.records import FlushResult
 from outlast.store.sqlite.statements import sql
+
+PAGE_BYTES = 4096
+
+log = logging.getLogger("outlast.store")
 
 MODES = ("passive", "full", "restart", "truncate")
 
@@ -34,3 +43,71 @@ def _pass(connection: apsw.Connection, mode: str) -> FlushResult:
         return FlushResult(True, 0, 0)
     busy, in_log, moved = row or (1, 0, 0)
     return FlushResult(bool(busy), max(in_log, 0), max(moved, 0))
+
+
+class Flusher:
+    """Flushes by size and by count, in the background: the commits before it stand anyway."""
+
+    def __init__(
+        self,
+        flush_wal: Callable[[str], FlushResult],
+        later: Callable[[Callable[[], None]], None],
+        settings: Settings,
+    ) -> None:
+        self._flush_wal = flush_wal
+        self._later = later
+        self._flush_pages = settings.flush_pages
+        self._flush_commits = settings.flush_commits
+        self._limit_pages = settings.wal_limit_bytes // PAGE_BYTES
+        self._flushed_pages = 0
+        self._flushed_commits = 0
+        self._is_called = False
+
+    def look_at(self, log_size: "LogSize") -> None:
+        """Call for a flush when the log has grown enough since the last one."""
+        pages, commits = log_size.wal_pages, log_size.commits
+        restarted = pages < self._flushed_pages
+        grown_pages = pages if restarted else pages - self._flushed_pages
+        enough_commits = self._flush_commits and (
+            commits - self._flushed_commits >= self._flush_commits
+        )
+        if self._is_called or not (grown_pages >= self._flush_pages or enough_commits):
+            return
+        self._is_called = True
+        mode = "truncate" if pages >= self._limit_pages else "passive"
+        self._later(lambda: self._flush(mode, log_size))
+
+    def _flush(self, mode: str, log_size: "LogSize") -> None:
+        """One that fails is logged and tried again when the log has grown as much once more."""
+        try:
+            result = self._flush_wal(mode)
+            if result.busy or result.frames_moved < result.frames_in_log:
+                log.warning(
+                    "flushing the WAL moved %d of %d frames%s; it will be tried again",
+                    result.frames_moved,
+                    result.frames_in_log,
+                    log_size.who_reads(),
+                )
+        except OutlastError as error:
+            log.warning("flushing the WAL failed and will be tried again: %s", error)
+        finally:
+            self._flushed_pages, self._flushed_commits = log_size.wal_pages, log_size.commits
+            self._is_called = False
+
+
+class LogSize(Protocol):
+    """What the writer knows of its log."""
+
+    @property
+    def wal_pages(self) -> int:
+        """Pages in the log after the last commit."""
+        ...
+
+    @property
+    def commits(self) -> int:
+        """How many commits this connection has made."""
+        ...
+
+    def who_reads(self) -> str:
+        """Who keeps the log from being moved, in words; nothing when nobody can be named."""
+        ...

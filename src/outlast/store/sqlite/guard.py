@@ -9,6 +9,8 @@ from outlast.errors import StoreReplaced
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
 _WAL_WRITE_LOCK_OFFSET = 120
+# After write, checkpoint and recovery lock come those of the readers' marks.
+_WAL_READ_LOCK_OFFSETS = range(123, 128)
 _CANARY_BASE = 1 << 50
 
 # What SQLite keeps locked while it has a WAL database open: a range of the main file, and a byte
@@ -121,6 +123,14 @@ class FileGuard:
             return None
         owner = _host.lock_owner(self._descriptor(self._shm_id), _WAL_WRITE_LOCK_OFFSET)
         return owner.pid if owner else None
+
+    def reader_pids(self) -> list[int]:
+        """The processes seen to hold a reader's mark in the log at this moment."""
+        if not self._can_ask or self._shm_id is None:
+            return []
+        shm = self._descriptor(self._shm_id)
+        owners = [_host.lock_owner(shm, offset) for offset in _WAL_READ_LOCK_OFFSETS]
+        return sorted({owner.pid for owner in owners if owner is not None})
 
     def _ours(self, file: FileId, offset: int) -> bool:
         owner = _host.lock_owner(self._descriptor(file), offset)

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Status
-from outlast.store.base import Healed, RecoveryPolicy
+from outlast.store.records import Healed, RecoveryPolicy
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
 from outlast.store.sqlite.readers import Readers

@@ -1,16 +1,17 @@
 """This process as a holder of tasks: its incarnation, its names, and what it has begun."""
 
 import threading
+from collections.abc import Sequence
 
 from outlast.clock import Instant
 from outlast.errors import StoreError, StoreUnwritable
-from outlast.store.base import Grant, Settlement
+from outlast.store.records import Grant, Settlement
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.transaction import Transaction
 
 
-class DeclaredDead(Exception):
+class DeclaredDead(StoreError):
     """Another process took this incarnation for dead and said so in the table."""
 
 
@@ -22,8 +23,7 @@ class Holding:
         self._incarnation: Incarnation | None = None
         self._holders: dict[str, int] = {}
         self._mutex = threading.Lock()
-        self.claiming = threading.Lock()
-        self.doubtful: list[Settlement] = []
+        self.doubtful: tuple[Settlement, ...] = ()
         self.is_ending = False
 
     @property
@@ -61,18 +61,32 @@ class Holding:
         """A claim committed, and with it the worker's row."""
         self._holders[worker] = row
 
-    def begin_anew(self) -> None:
+    def doubt(self, handed: Sequence[Settlement]) -> None:
+        """Leases that may have been handed out to nobody: the next claim gives them back."""
+        with self._mutex:
+            self.doubtful += tuple(handed)
+
+    def is_settled(self, doubtful: Sequence[Settlement]) -> None:
+        """A claim committed, and with it the end of these."""
+        if doubtful:
+            with self._mutex:
+                self.doubtful = tuple(one for one in self.doubtful if one not in doubtful)
+
+    def begin_anew(self, declared_dead: Incarnation) -> None:
         """After being declared dead: a new incarnation, for only a new one can be alive."""
-        self.end(has_left=False)
+        if self._incarnation is declared_dead:
+            self.end(has_left=False)
 
     def note(self, grant: Grant) -> bool:
         """Write down that a task's work begins; False when it cannot be noted in the file."""
         return self._incarnation is not None and self._incarnation.lock_file.note(grant)
 
-    def forget(self, grant: Grant) -> None:
-        """A lease's end is committed."""
-        if self._incarnation is not None:
-            self._incarnation.lock_file.clear(grant)
+    def forget(self, grants: Sequence[Grant]) -> None:
+        """The ends of leases are committed."""
+        incarnation = self._incarnation
+        if incarnation is not None:
+            for grant in grants:
+                incarnation.lock_file.clear(grant)
 
     def end(self, has_left: bool) -> None:
         """A lock file outlives a process that could not say goodbye: free, it says who died."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outlast import _host
-from outlast.store.base import Grant
+from outlast.store.records import Grant
 from outlast.store.sqlite.files import SideFolder, open_existing
 
 SLOTS = 4096

@@ -12,6 +12,7 @@ import apsw
 
 from outlast.errors import StoreError
 from outlast.store.sqlite.connection import connect, explained
+from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Readers:
         self._path = path
         self._synchronous = synchronous
         self._idle: list[apsw.Connection] = []
+        self._watching: apsw.Connection | None = None
         # A loan that a signal's exception leaks ends with its connection.
         self._lent: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
         self._closed = False
@@ -79,6 +81,18 @@ class Readers:
                 self._lent.discard(connection)
                 self._changed.notify_all()
 
+    def data_version(self) -> int:
+        """Changes with every commit of any other connection; asked of one that never commits."""
+        with self._mutex:
+            if self._closed:
+                raise Closed("this store was closed; open it again")
+            if self._watching is None:
+                self._watching = self._connect()
+            try:
+                return int(self._watching.execute(sql("data_version")).get)
+            except apsw.Error as error:
+                raise explained(error, "looking for changes", self._path) from error
+
     def close(self) -> None:
         """Wait for the reads under way, within reason, then close every connection."""
         with self._mutex:
@@ -90,6 +104,9 @@ class Readers:
             self._close_idle()
 
     def _close_idle(self) -> None:
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.close()
         while self._idle:
             self._idle.pop().close()
 

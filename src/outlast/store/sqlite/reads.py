@@ -1,22 +1,24 @@
 """The reading half of the store: everything that can be asked without opening it to serve."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
 from outlast.errors import StoreReplaced
-from outlast.store.base import KeyRecord, SchemaReport
+from outlast.store.records import Horizon, KeyRecord, SchemaReport
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.heal import dead_peers, leases_ran_out
 from outlast.store.sqlite.liveness import Peer, judge
 from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
-from outlast.store.sqlite.transaction import Row, Transaction
+from outlast.store.sqlite.transaction import Row, Transaction, text_array
+from outlast.store.sqlite.wake import Waiter, Wakeups
 
 T = TypeVar("T")
 
@@ -30,6 +32,7 @@ class SqliteReads:
         self._readers = readers
         self._folder = folder
         self._openers = openers
+        self._wakeups = Wakeups(folder)
         self._file_id = file_id(folder.database)
         self.closed = False
 
@@ -155,6 +158,26 @@ class SqliteReads:
         """Whether a queue is paused."""
         return (queue,) in self._read("reading queues", lambda tx: tx.rows("paused_queues"))
 
+    def ended_among(self, task_ids: Sequence[str]) -> list[str]:
+        """Those of these tasks that are final, or are not there at all."""
+        wanted = {"ids": text_array(task_ids)}
+        rows = self._read("looking for results", lambda tx: tx.rows("not_ended_among", wanted))
+        living = {task_id for (task_id,) in rows}
+        return [task_id for task_id in task_ids if task_id not in living]
+
+    def changes(self) -> int:
+        """A number that changes with every commit, by whomever."""
+        return self._readers.data_version()
+
+    def horizon(self, now: Instant) -> Horizon:
+        """When the next delayed task falls due, and when the next lease ends after this moment."""
+        row = self._read("looking ahead", lambda tx: tx.row("horizon", {"mono": now.mono_ms}))
+        return Horizon(*(row or (None, None)))
+
+    def ear(self, for_work: bool) -> Waiter:
+        """Listen for new work, or for results."""
+        return self._wakeups.waiter(LOOKING_FOR_WORK if for_work else WAITING_FOR_RESULTS)
+
     def ahead_of(self, task: Task) -> int:
         """How many eligible tasks of the queue would be claimed before this one, up to 1000."""
         values = {
@@ -195,6 +218,7 @@ class SqliteReads:
     def close(self, now: Instant) -> None:
         """Stop looking."""
         self.closed = True
+        self._wakeups.close()
         self._readers.close()
         self._openers.release()
 
@@ -209,5 +233,6 @@ class SqliteReads:
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without closing it."""
         self.closed = True
+        self._wakeups.abandon()
         self._readers.abandon()
         self._openers.release()

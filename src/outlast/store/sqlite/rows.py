@@ -5,7 +5,7 @@ from typing import Any
 from outlast.domain import codec
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.task import Checkpoint, Move, Stored, Task, utc
-from outlast.store.base import KeyRecord
+from outlast.store.records import KeyRecord
 from outlast.store.sqlite.transaction import Row, text_of
 
 

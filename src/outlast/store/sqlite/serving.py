@@ -3,29 +3,32 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
-from outlast.errors import OutcomeUnknown, OutlastError, SecondSqliteCopy, StoreReplaced
+from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
 from outlast.settings import Settings
-from outlast.store.base import FlushResult
+from outlast.store.records import FlushResult
 from outlast.store.sqlite import settle
+from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.flush import flush
+from outlast.store.sqlite.flush import Flusher, flush
 from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.group import Group, GroupCommit
 from outlast.store.sqlite.holding import Holding
 from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.operation import NOBODY, Exclusive, Operation, Together
+from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.writer import Writer
+from outlast.store.sqlite.wake import Topic
 
 T = TypeVar("T")
 
 EPOCH_SHIFT = 40
-PAGE_BYTES = 4096
 # Not the worker's own doing: a lease given back for it must not look as if it had settled.
 GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
 
@@ -46,8 +49,11 @@ class Serving(SqliteReads):
         super().__init__(self._database.readers, folder, openers)
         self._holding = Holding(folder)
         self._came_up_empty = False
-        self._flushed_pages = 0
         self._connecting = threading.Lock()
+        self._background = Background()
+        self._flusher = Flusher(self.flush_wal, self._background.later, settings)
+        limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
+        self._group = GroupCommit(self._commit, self._after, self._background.later, limits)
         epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
         self._token_floor = int(epoch or 0) << EPOCH_SHIFT
 
@@ -62,35 +68,64 @@ class Serving(SqliteReads):
 
     def flush_wal(self, mode: str) -> FlushResult:
         """Move the log's content into the main file."""
-        return self._on_writer(
-            lambda writer: writer.exclusively(
-                "flushing the WAL", lambda sqlite: flush(sqlite, mode)
-            )
-        )
+        return self._group.submit(
+            Exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode))
+        ).result()
 
     def _write(
-        self, context: str, operation: Callable[[Transaction], T], task_ids: Iterable[str] = ()
+        self,
+        context: str,
+        operation: Callable[[Transaction], T],
+        task_ids: Iterable[str] = (),
+        *,
+        alone: bool = False,
+        wakes: frozenset[Topic] = NOBODY,
     ) -> T:
-        result = self._on_writer(lambda writer: writer.run(context, operation, task_ids))
-        self._flush_if_due()
-        return result
+        """Commit an operation and wait for it."""
+        return self._group.submit(
+            Operation(context, operation, task_ids, alone=alone, wakes=wakes)
+        ).result()
 
-    def _on_writer(self, action: Callable[[Writer], T]) -> T:
-        """Use the writer; one that lost its files or its locks is replaced for the next call."""
+    def _submit(
+        self,
+        context: str,
+        operation: Callable[[Transaction], T],
+        task_ids: Iterable[str] = (),
+        *,
+        alone: bool = False,
+        together: Together | None = None,
+        inputs: Any = None,
+        wakes: frozenset[Topic] = NOBODY,
+        in_doubt: Callable[[], None] | None = None,
+    ) -> Pending[T]:
+        """The future of an operation."""
+        return self._group.submit(
+            Operation(context, operation, task_ids, alone, together, inputs, wakes, in_doubt)
+        )
+
+    def _commit(self, group: Group) -> None:
+        """Use the writer; one that lost its files or its locks is replaced for the next group."""
         database = self._database
         try:
-            return action(database.writer)
+            first = group.members[0] if group.members else None
+            if first is not None and isinstance(first.operation, Exclusive):
+                database.writer.exclusively(first)
+            elif first is not None:
+                database.writer.commit(group)
         except Closed:
             if not self._connected_anew(database):
                 raise
-            return self._on_writer(action)
+            self._commit(group)
         except (SecondSqliteCopy, StoreReplaced):
             self._reconnect(database)
             raise
-        except OutcomeUnknown as error:
-            if isinstance(error.__cause__, StoreReplaced):
-                self._reconnect(database)
-            raise
+
+    def _after(self, group: Group) -> None:
+        """The group is answered: hint those who wait for what it did, and see to the log."""
+        topics = NOBODY.union(*(one.operation.wakes for one in group.members if one.committed))
+        if topics:
+            self._wakeups.tell(topics)
+        self._flusher.look_at(self._database.writer)
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
         database = self._database
@@ -101,24 +136,20 @@ class Serving(SqliteReads):
                 raise
             return self._read(context, query)
 
+    def changes(self) -> int:
+        """A number that changes with every commit, by whomever."""
+        database = self._database
+        try:
+            return super().changes()
+        except Closed:
+            if not self._connected_anew(database):
+                raise
+            return self.changes()
+
     def _connected_anew(self, before: Database) -> bool:
         """Whether other connections took the place of these; waits for who is at it."""
         with self._connecting:
             return self._database is not before and not self.closed
-
-    def _flush_if_due(self) -> None:
-        """A failed routine flush is logged and tried again; the commit before it stands."""
-        pages = self._database.writer.wal_pages
-        restarted = pages < self._flushed_pages
-        grown_pages = pages if restarted else pages - self._flushed_pages
-        if grown_pages < self._settings.flush_pages:
-            return
-        limit_pages = self._settings.wal_limit_bytes // PAGE_BYTES
-        try:
-            self.flush_wal("truncate" if pages >= limit_pages else "passive")
-        except OutlastError as error:
-            log.warning("flushing the WAL failed and will be tried again: %s", error)
-        self._flushed_pages = pages
 
     def _reconnect(self, failed: Database) -> None:
         """After locks, log or side folder were lost, only new connections know what they hold.
@@ -154,6 +185,8 @@ class Serving(SqliteReads):
             except OutlastError as error:
                 log.warning("closing the store: %s; recovery will see to the rest", error)
         self.closed = True
+        self._background.close()
+        self._wakeups.close()
         self._database.close()
         self._holding.end(has_left)
         self._gate.close()
@@ -194,6 +227,7 @@ class Serving(SqliteReads):
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without unlocking it."""
         self.closed = True
+        self._wakeups.abandon()
         self._database.abandon()
         self._holding.abandon()
         self._gate.close()

@@ -7,8 +7,8 @@ from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import FINAL, Cause, Parked, Situation, Status, Transition, decide
-from outlast.errors import LeaseLost, TaskNotFound
-from outlast.store.base import Grant, Settlement
+from outlast.errors import TaskNotFound
+from outlast.store.records import Grant, Settlement
 from outlast.store.sqlite.enqueue import is_large, stored_bytes
 from outlast.store.sqlite.transaction import Transaction, Values, int_array
 
@@ -42,29 +42,51 @@ class Standing(NamedTuple):
 Ending = tuple[Standing, Cause, str | None]
 
 
+class Completion(NamedTuple):
+    """The values of complete_task, in the order its text names them."""
+
+    result: str | None
+    result_bytes: int
+    result_sum: int
+    now: int
+    seq: int
+
+
 def settle_grants(
     tx: Transaction, settlements: Sequence[Settlement], now: Instant
-) -> tuple[list[bool], list[str]]:
-    """End leases by their proofs; returns what was settled here, and the ids of lost leases."""
+) -> list[bool | None]:
+    """End leases by their proofs: True, False if this very lease had ended, None if it is lost."""
+    if not settlements:
+        return []
     seqs = [settlement.grant.seq for settlement in settlements]
-    rows = tx.rows("situations", {"seqs": int_array(seqs)}) if seqs else []
-    standing = {row[0]: Standing(*row) for row in rows}
-    answers: list[bool] = []
+    rows = tx.rows("situations", {"seqs": int_array(seqs)})
+    standing = {row[0]: Standing._make(row) for row in rows}
+    answers: list[bool | None] = []
     endings: list[Ending] = []
     ended: set[Grant] = set()
-    lost: list[str] = []
-    for grant, task_id, cause, result in settlements:
+    for grant, _, cause, result in settlements:
         found = standing.get(grant.seq)
-        stands = found is not None and is_current(found, grant)
-        answers.append(stands)
-        if stands and found is not None:
+        if found is not None and is_current(found, grant):
+            answers.append(True)
             endings.append((found, cause, result))
             ended.add(grant)
             del standing[grant.seq]
-        elif grant not in ended and tx.value("settled_by_grant", grant._asdict()) is None:
-            lost.append(task_id)
+        elif grant in ended or tx.value("settled_by_grant", grant._asdict()) is not None:
+            answers.append(False)
+        else:
+            answers.append(None)
     move(tx, endings, now)
-    return answers, lost
+    return answers
+
+
+def settle_together(
+    tx: Transaction, calls: Sequence[tuple[Sequence[Settlement], Instant]]
+) -> list[list[bool | None]]:
+    """The endings of several callers in one pass."""
+    latest = max(now for _, now in calls)
+    together = [one for settlements, _ in calls for one in settlements]
+    answers = iter(settle_grants(tx, together, latest))
+    return [[next(answers) for _ in settlements] for settlements, _ in calls]
 
 
 def is_current(found: Standing, grant: Grant) -> bool:
@@ -84,62 +106,115 @@ def settle_task(tx: Transaction, task_id: str, cause: Cause, now: Instant) -> No
     move(tx, [(Standing(*row), cause, None)], now)
 
 
+class MoveSet(NamedTuple):
+    """The rows that move alike, and those among them that have a result."""
+
+    seqs: list[int]
+    results: list[tuple[Standing, str]]
+
+
+class Plan(NamedTuple):
+    """What a set of rows has in common when it is moved; counters change by differences."""
+
+    from_: Status
+    to: Status
+    actor: str
+    reason: str
+    attempt: int
+    retry_count: int
+    recovery_count: int
+    error: str | None
+    parked: Parked | None
+    delay_ms: int
+
+
 def move(tx: Transaction, endings: Sequence[Ending], now: Instant) -> list[Transition]:
-    """Decide and apply each move with its transition row, and finish the keys of the final ones."""
-    decided = [decide(found.situation, cause) for found, cause, _ in endings]
-    moves = [
-        _values(found, cause, result, transition, now)
-        for (found, cause, result), transition in zip(endings, decided, strict=True)
-    ]
-    settled = tx.rows_of_many("settle_task", moves)
-    if len(settled) != len(moves):
-        raise LeaseLost([found.id for found, _, _ in endings])
-    probe("settle.updated")
-    tx.run_many("log_transition", moves)
-    _store_large_results(tx, endings)
+    """Decide and apply each move with its transition row, and finish the keys of the final ones.
+
+    What is alike is decided once and moved as one set: two statements, however many rows.
+    """
+    decided: list[Transition] = []
+    known: dict[object, tuple[Transition, MoveSet]] = {}
+    sets: dict[Plan, MoveSet] = {}
+    for found, cause, result in endings:
+        alike = (found[2:8], id(cause))
+        if alike not in known:
+            transition = decide(found.situation, cause)
+            plan = _plan(found, cause, transition)
+            known[alike] = transition, sets.setdefault(plan, MoveSet([], []))
+        transition, rows = known[alike]
+        decided.append(transition)
+        rows.seqs.append(found.seq)
+        if result is not None and transition.to is Status.COMPLETED:
+            rows.results.append((found, result))
+    for plan, rows in sets.items():
+        _move_set(tx, plan, rows, now)
     _settle_keys(tx, endings, decided, now)
     return decided
 
 
-def _values(
-    found: Standing, cause: Cause, result: str | None, transition: Transition, now: Instant
-) -> Values:
-    at = max(now.utc_ms, found.state_changed_at)
-    completed = transition.to is Status.COMPLETED
-    return {
-        "seq": found.seq,
-        "token": found.token,
-        "holder": found.holder,
-        "worker": found.worker,
-        "from": found.status,
-        "to": transition.to.value,
-        "actor": cause.actor,
-        "reason": transition.reason,
-        "attempt": transition.attempt,
-        "retry_count": transition.retry_count,
-        "recovery_count": transition.recovery_count,
-        "parked": transition.parked.value if transition.parked else None,
-        "not_before": now.utc_ms + transition.delay_ms
-        if transition.parked is Parked.DELAY
-        else None,
-        "error": transition.error,
-        "result": None if is_large(result) else result,
-        "result_bytes": stored_bytes(result),
-        "result_sum": codec.result_sum(found.id, result) if completed else None,
-        "completed_at": at if transition.to in FINAL else None,
-        "at": at,
-    }
-
-
-def _store_large_results(tx: Transaction, endings: Sequence[Ending]) -> None:
-    tx.run_many(
-        "add_blob",
-        [
-            {"id": found.id, "part": "result", "data": result}
-            for found, _, result in endings
-            if is_large(result)
-        ],
+def _plan(found: Standing, cause: Cause, transition: Transition) -> Plan:
+    return Plan(
+        from_=Status(found.status),
+        to=transition.to,
+        actor=cause.actor,
+        reason=transition.reason,
+        attempt=transition.attempt - found.attempt,
+        retry_count=transition.retry_count - found.retry_count,
+        recovery_count=transition.recovery_count - found.recovery_count,
+        error=transition.error,
+        parked=transition.parked,
+        delay_ms=transition.delay_ms,
     )
+
+
+def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
+    """The log first, for it names the holder that the move takes away."""
+    values: Values = {
+        "seqs": int_array(rows.seqs),
+        "from": plan.from_.value,
+        "to": plan.to.value,
+        "actor": plan.actor,
+        "reason": plan.reason,
+        "attempt": plan.attempt,
+        "retry_count": plan.retry_count,
+        "recovery_count": plan.recovery_count,
+        "error": plan.error,
+        "parked": plan.parked.value if plan.parked else None,
+        "not_before": now.utc_ms + plan.delay_ms if plan.parked is Parked.DELAY else None,
+        "is_final": int(plan.to in FINAL),
+        "now": now.utc_ms,
+    }
+    tx.run("log_moves", values)
+    probe("settle.logged")
+    moved = _complete_with_results(tx, rows.results, now)
+    if moved < len(rows.seqs):
+        moved += tx.run("move_tasks", values)
+    assert moved == len(rows.seqs), "the write lock is ours, so nobody moved them meanwhile"
+    tx.run_many(
+        "add_result_blob",
+        [(found.seq, result) for found, result in rows.results if is_large(result)],
+    )
+    probe("settle.updated")
+
+
+def _complete_with_results(
+    tx: Transaction, results: Sequence[tuple[Standing, str]], now: Instant
+) -> int:
+    """Results are each row's own, so their rows are completed one by one in one call."""
+    before = tx.connection.total_changes()
+    completions = [
+        Completion(
+            None if is_large(result) else result,
+            stored_bytes(result),
+            codec.result_sum(found.id, result),
+            now.utc_ms,
+            found.seq,
+        )
+        for found, result in results
+    ]
+    tx.run_many("complete_task", completions)
+    return tx.connection.total_changes() - before
 
 
 def _settle_keys(

@@ -1,37 +1,41 @@
 """The store opened to serve: each verb is one operation handed to the writer."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Parked
+from outlast.domain.lifecycle import Cause, Outcome, Parked
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
     InvalidTransition,
     LeaseLost,
     TaskNotFound,
 )
-from outlast.store.base import (
+from outlast.store.base import LeaseLength, Ticking
+from outlast.store.records import (
     Claimed,
     ClaimRequest,
     Grant,
     Healed,
-    LeaseLength,
     NewCheckpoint,
     NewTask,
     RecoveryPolicy,
     Settlement,
     Statement,
-    Ticking,
 )
 from outlast.store.sqlite import checkpoints, claim, enqueue, settle
 from outlast.store.sqlite.heal import Healer
 from outlast.store.sqlite.holding import DeclaredDead
+from outlast.store.sqlite.operation import ANYBODY, LOOKING_FOR_WORK, WAITING_FOR_RESULTS
+from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.serving import GIVE_BACK, Serving
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
+
+# Larger batches have a transaction to themselves, so that nobody small waits for them twice.
+SHARED_LIMIT = 1000
 
 log = logging.getLogger("outlast.store")
 
@@ -43,14 +47,28 @@ class SqliteStore(Serving):
         self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
     ) -> list[str]:
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
+        return self.add_soon(new, now, also).result()
+
+    def add_soon(
+        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+    ) -> Pending[list[str]]:
+        """The future of such an insertion."""
 
         def operation(tx: Transaction) -> list[str]:
             ids = enqueue.add_tasks(tx, new, now)
-            if ids == [task.id for task in new]:
+            if also and ids == [task.id for task in new]:
                 self._database.callers.run(also)
             return ids
 
-        return self._write("enqueue", operation, (task.id for task in new))
+        return self._submit(
+            "enqueue",
+            operation,
+            (task.id for task in new),
+            alone=bool(also) or len(new) > SHARED_LIMIT,
+            together=enqueue.add_together,
+            inputs=(new, now),
+            wakes=LOOKING_FOR_WORK,
+        )
 
     def claim(
         self,
@@ -60,49 +78,61 @@ class SqliteStore(Serving):
         clock: Ticking | None = None,
     ) -> list[Claimed]:
         """Move the best eligible tasks to running and hand them out."""
+        holding = self._holding
         if (
             self._came_up_empty
-            and not self._holding.doubtful
+            and not holding.doubtful
             and not self._anything_eligible(request, now)
         ):
             return []
-        with self._holding.claiming:
+        while True:
+            incarnation = holding.incarnation()
             try:
-                return self._claim(request, now, lease_ms, clock)
+                claimed = self._claim(request, now, lease_ms, clock)
             except DeclaredDead:
                 log.warning("this process was declared dead by another and begins anew")
-                self._holding.begin_anew()
-                return self._claim(request, now, lease_ms, clock)
+                holding.begin_anew(incarnation)
+                continue
+            if claimed is not None:
+                self._came_up_empty = not claimed
+                return claimed
 
     def _claim(
         self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength, clock: Ticking | None
-    ) -> list[Claimed]:
-        """One claim at a time, so that grants in doubt are never another thread's new ones."""
+    ) -> list[Claimed] | None:
+        """What a doubtful claim may have taken is given back first, in the same transaction."""
         holding = self._holding
-        task_ids: list[str] = []
-        doubtful, holding.doubtful = holding.doubtful, []
-        holding.incarnation()
+        doubtful: list[Settlement] = []
+        handed: list[Claimed] = []
 
         def operation(tx: Transaction) -> tuple[int, list[Claimed] | None]:
             moment = clock() if clock else now
+            doubtful[:] = holding.doubtful
             settle.settle_grants(tx, doubtful, moment)
             row = holding.row(tx, request.worker, moment)
             terms = claim.Claim(request, row, self._token_floor, moment, lease_ms)
             claimed = claim.claim_tasks(tx, terms)
-            task_ids.extend(one.task_id for one in claimed or ())
-            doubtful.extend(Settlement(one.grant, one.task_id, GIVE_BACK) for one in claimed or ())
+            handed[:] = claimed or ()
             return row, claimed
 
-        claimed: list[Claimed] | None = None
+        def doubt() -> None:
+            holding.doubt([Settlement(one.grant, one.task_id, GIVE_BACK) for one in handed])
+
+        pending = self._submit(
+            "claim",
+            operation,
+            (one.task_id for one in handed),
+            in_doubt=doubt,
+        )
         try:
-            while claimed is None:
-                row, claimed = self._write("claim", operation, task_ids)
-                holding.remember(request.worker, row)
+            row, claimed = pending.result()
         except BaseException:
-            # If it did commit, nobody holds these leases: the next claim gives them back first.
-            holding.doubtful += doubtful
+            if pending.committed:
+                # The caller was interrupted, so nobody holds these leases.
+                doubt()
             raise
-        self._came_up_empty = not claimed
+        holding.remember(request.worker, row)
+        holding.is_settled(doubtful)
         return claimed
 
     def _anything_eligible(self, request: ClaimRequest, now: Instant) -> bool:
@@ -121,23 +151,43 @@ class SqliteStore(Serving):
     ) -> list[bool]:
         """End leases; False where this very lease had ended already, LeaseLost for strangers."""
 
-        def operation(tx: Transaction) -> tuple[list[bool], list[str]]:
-            answers, lost = settle.settle_grants(tx, settlements, now)
+        return self.settle_soon(settlements, now, also).result()
+
+    def settle_soon(
+        self, settlements: Sequence[Settlement], now: Instant, also: Sequence[Statement] = ()
+    ) -> Then[list[bool | None], list[bool]]:
+        """The future of such an ending."""
+
+        def operation(tx: Transaction) -> list[bool | None]:
+            answers = settle.settle_grants(tx, settlements, now)
             if also and all(answers):
                 self._database.callers.run(also)
-            return answers, lost
+            return answers
 
-        answers, lost = self._write("settle", operation, (one.task_id for one in settlements))
-        for settlement in settlements:
-            self._holding.forget(settlement.grant)
-        if lost:
-            kept = sum(answers)
-            raise LeaseLost(lost, f" ({kept} others were settled)" if kept else "")
-        return answers
+        def finish(outcome: Callable[[], list[bool | None]]) -> list[bool]:
+            answers = outcome()
+            self._holding.forget([settlement.grant for settlement in settlements])
+            return _settled(settlements, answers)
+
+        completed = all(one.cause.outcome is Outcome.COMPLETE for one in settlements)
+        return self._submit(
+            "settle",
+            operation,
+            (one.task_id for one in settlements),
+            alone=bool(also) or len(settlements) > SHARED_LIMIT,
+            together=settle.settle_together,
+            inputs=(settlements, now),
+            wakes=WAITING_FOR_RESULTS if completed else ANYBODY,
+        ).then(finish)
 
     def settle_by_id(self, task_id: str, cause: Cause, now: Instant) -> Task:
         """Move a task for somebody who holds no lease: cancel, or fail by an operator."""
-        self._write("settle", lambda tx: settle.settle_task(tx, task_id, cause, now), [task_id])
+        self._write(
+            "settle",
+            lambda tx: settle.settle_task(tx, task_id, cause, now),
+            [task_id],
+            wakes=ANYBODY,
+        )
         return self._existing(task_id)
 
     def _existing(self, task_id: str) -> Task:
@@ -155,13 +205,24 @@ class SqliteStore(Serving):
         clock: Ticking | None = None,
     ) -> list[bool]:
         """Push leases out to now plus their length; False for each that is no longer current."""
+        return self.renew_soon(grants, now, lease_ms, stage, clock).result()
+
+    def renew_soon(
+        self,
+        grants: Sequence[Grant],
+        now: Instant,
+        lease_ms: int,
+        stage: str | None = None,
+        clock: Ticking | None = None,
+    ) -> Pending[list[bool]]:
+        """The future of such a renewal."""
 
         def operation(tx: Transaction) -> list[bool]:
             utc_ms, mono_ms = clock() if clock else now
             times = {"now": utc_ms, "mono": mono_ms, "lease_ms": lease_ms, "stage": stage}
             return [tx.run("renew_lease", grant._asdict() | times) == 1 for grant in grants]
 
-        return self._write("renew", operation)
+        return self._submit("renew", operation)
 
     def note_start(self, grant: Grant) -> None:
         """Record that a prefetched task's work begins now; unsynced, but it survives kill -9."""
@@ -187,7 +248,7 @@ class SqliteStore(Serving):
                 )
             return tx.run(name, {"id": task_id, "now": now.utc_ms} | values) == 1
 
-        return self._write("park", operation, [task_id])
+        return self._write("park", operation, [task_id], wakes=LOOKING_FOR_WORK)
 
     def pause(self, queue: str, now: Instant) -> bool:
         """Hand out nothing from a queue; False when it was paused already."""
@@ -196,13 +257,24 @@ class SqliteStore(Serving):
 
     def unpause(self, queue: str, now: Instant) -> bool:
         """Hand out tasks of a queue again; False when it was not paused."""
-        return self._write("pause", lambda tx: tx.run("unpause_queue", {"queue": queue})) == 1
+        changed = self._write(
+            "pause",
+            lambda tx: tx.run("unpause_queue", {"queue": queue}),
+            wakes=LOOKING_FOR_WORK,
+        )
+        return changed == 1
 
     def add_checkpoint(
         self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
     ) -> Checkpoint:
         """Append a checkpoint under a current lease."""
-        return self._write(
+        return self.add_checkpoint_soon(grant, task_id, new, now).result()
+
+    def add_checkpoint_soon(
+        self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
+    ) -> Pending[Checkpoint]:
+        """The future of such an appending."""
+        return self._submit(
             "checkpoint", lambda tx: checkpoints.add(tx, grant, task_id, new, now), [task_id]
         )
 
@@ -217,10 +289,14 @@ class SqliteStore(Serving):
 
     def heal(self, now: Instant, policy: RecoveryPolicy) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out."""
-        healer = Healer(self._write, self._database.readers, self._folder)
+        healer = Healer(self._heal_batch, self._database.readers, self._folder)
         healed = healer.heal(self.incarnation_id(), now, policy)
         self._came_up_empty = False
         return healed
+
+    def _heal_batch(self, context: str, operation: Callable[[Transaction], T]) -> T:
+        """Batches are as long as a transaction may be, and so have it for themselves."""
+        return self._write(context, operation, alone=True, wakes=ANYBODY)
 
     def resolve(self, task_id: str, now: Instant) -> Task | None:
         """One task, after any commit whose outcome was unknown has become certain.
@@ -230,3 +306,11 @@ class SqliteStore(Serving):
         """
         self._write("resolve", lambda tx: tx.run("bump_fence"))
         return self.get(task_id)
+
+
+def _settled(settlements: Sequence[Settlement], answers: Sequence[bool | None]) -> list[bool]:
+    lost = [one.task_id for one, answer in zip(settlements, answers, strict=True) if answer is None]
+    if lost:
+        kept = answers.count(True)
+        raise LeaseLost(lost, f" ({kept} others were settled)" if kept else "")
+    return [answer is True for answer in answers]

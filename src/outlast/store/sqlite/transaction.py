@@ -17,6 +17,11 @@ def int_array(values: Iterable[int]) -> Any:
     return apsw.carray(array("q", values))
 
 
+def text_array(values: Sequence[str]) -> Any:
+    """Texts bound as one array."""
+    return apsw.carray(tuple(values))
+
+
 def text_of(raw: bytes | None) -> str | None:
     """Stored text read as bytes; what is no text any more comes out as one that fails its sum."""
     return None if raw is None else raw.decode(errors="replace")
@@ -46,10 +51,7 @@ class Transaction:
         self.connection.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
-    def rows_of_many(self, name: str, values: Sequence[Values]) -> list[Row]:
-        """All rows that a statement returns, run once for each set of values."""
-        return self.connection.executemany(sql(name), values).fetchall()
-
-    def run_many(self, name: str, values: Sequence[Values]) -> None:
-        """Run a statement once for each set of values."""
-        self.connection.executemany(sql(name), values)
+    def run_many(self, name: str, values: Sequence[Values] | Sequence[Row]) -> None:
+        """Run a statement once for each set of values; rows are bound in the order of the text."""
+        if values:
+            self.connection.executemany(sql(name), values)

@@ -1,24 +1,24 @@
-"""The seam all writes pass through: one operation, one synced transaction, one honest answer."""
+"""The writing connection: a group of operations, one synced transaction, an honest answer each."""
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import apsw
 
 from outlast._probe import probe
-from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreError, StoreReplaced
+from outlast.errors import SecondSqliteCopy, StoreReplaced
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import Patience, WriteGate
+from outlast.store.sqlite.group import Group
 from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.members import run_members
+from outlast.store.sqlite.operation import Exclusive
+from outlast.store.sqlite.pending import DECIDED, Pending
 from outlast.store.sqlite.readers import Closed, immortalize
-from outlast.store.sqlite.transaction import Transaction
-
-T = TypeVar("T")
 
 log = logging.getLogger("outlast.store")
 
@@ -43,52 +43,69 @@ class Writer:
         self._closed = False
         self._is_quiet = False
         self.wal_pages = 0
+        self.commits = 0
         # Waiting is ours to do: the engine's own handler could not name whom we wait for.
         connection.set_busy_timeout(0)
         connection.set_wal_hook(self._count_pages)
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.wal_pages = pages
+        self.commits += 1
         return apsw.SQLITE_OK
 
-    def run(
-        self,
-        context: str,
-        operation: Callable[[Transaction], T],
-        task_ids: Iterable[str] = (),
-    ) -> T:
-        """Run an operation in a transaction of its own; return only once it is durable.
+    def commit(self, group: Group) -> None:
+        """Run a group's operations in one synced transaction and decide the fate of each.
 
-        `task_ids` are what a caller can ask resolve() about, should the commit's fate be unknown.
+        Raises what concerns all of them: a store that stalls, was replaced, or lost its locks.
         """
         with self._mutex, self._open_gate():
             self._guard.check_files()
-            try:
-                self._begin()
-                probe(f"{context}.begun")
-                result = operation(Transaction(self._connection))
-                probe(f"{context}.written")
-                self._refuse_lost_locks()
-                self._commit(task_ids)
-            except apsw.Error as error:
-                raise explained(error, context, self._path) from error
-            finally:
-                # Whatever ends an operation, a signal's exception too, leaves no transaction.
-                self._roll_back()
-            probe(f"{context}.committed")
-        self._confirm_files(task_ids)
-        return result
+            waiting, merging = list(group.members), True
+            while waiting:
+                waiting = self._attempt(group, waiting, merging)
+                merging = False
+        self._confirm_files(group)
+        for member in group.members:
+            if member.stage != DECIDED:
+                member.succeed()
 
-    def exclusively(self, context: str, action: Callable[[apsw.Connection], T]) -> T:
+    def _attempt(
+        self, group: Group, members: list[Pending[Any]], merging: bool
+    ) -> list[Pending[Any]]:
+        """One transaction; returns who must run again because one of them brought it down."""
+        only = members[0].operation.context if len(members) == 1 else "group"
+        try:
+            self._roll_back()
+            self._begin()
+            probe(f"{only}.begun")
+            stands = run_members(self._connection, members, self._path, merging)
+            live = [member for member in members if member.stage != DECIDED]
+            if not stands or not live:
+                return live
+            probe(f"{only}.written")
+            self._refuse_lost_locks()
+            self._commit(group, live)
+        except apsw.Error as error:
+            self._fail(members, error)
+        finally:
+            # Whatever ends an operation, a signal's exception too, leaves no transaction.
+            self._roll_back()
+        probe(f"{only}.committed")
+        return []
+
+    def exclusively(self, pending: Pending[Any]) -> None:
         """Run something that manages its own transaction, such as a flush, under the gate."""
+        operation = pending.operation
+        assert isinstance(operation, Exclusive)
         with self._mutex, self._open_gate():
             self._guard.check_files()
             if not self._guard.canary_stands():
                 raise SecondSqliteCopy(self._lost_locks())
             try:
-                return action(self._connection)
+                pending.ran(operation.action(self._connection))
             except apsw.Error as error:
-                raise explained(error, context, self._path) from error
+                raise explained(error, operation.context, self._path) from error
+        pending.succeed()
 
     def rescue_unlinked_log(self) -> None:
         """Flush a WAL that somebody unlinked: what it acknowledged is still in our hands."""
@@ -118,8 +135,6 @@ class Writer:
         return self._gate.held()
 
     def _refuse_lost_locks(self) -> None:
-        if not self._connection.in_transaction:
-            raise StoreError("a statement ended Outlast's transaction; nothing was stored")
         if not self._guard.locks_stand():
             raise SecondSqliteCopy(self._lost_locks())
 
@@ -129,20 +144,36 @@ class Writer:
             " a copy), which drops SQLite's locks; nothing was stored. Use apsw on this file"
         )
 
-    def _commit(self, task_ids: Iterable[str]) -> None:
+    def _commit(self, group: Group, members: list[Pending[Any]]) -> None:
         try:
+            group.commit_sent = True
             self._connection.execute("COMMIT")
-        except apsw.ConstraintError:
+        except apsw.ConstraintError as error:
             # A deferred constraint is the one COMMIT error that leaves no doubt.
-            raise
-        except apsw.Error as error:
-            raise OutcomeUnknown(list(task_ids), error) from error
+            group.commit_sent = False
+            self._fail(members, error)
+        except BaseException as error:
+            if self._connection.in_transaction and not isinstance(error, apsw.Error):
+                group.commit_sent = False
+                raise
+            for member in members:
+                member.doubt(error)
+            if not isinstance(error, apsw.Error):
+                raise
 
-    def _confirm_files(self, task_ids: Iterable[str]) -> None:
+    def _fail(self, members: list[Pending[Any]], error: apsw.Error) -> None:
+        for member in members:
+            failure = explained(error, member.operation.context, self._path)
+            failure.__cause__ = error
+            member.fail(failure)
+
+    def _confirm_files(self, group: Group) -> None:
         try:
             self._guard.check_files()
         except StoreReplaced as error:
-            raise OutcomeUnknown(list(task_ids), error) from error
+            for member in group.members:
+                member.doubt(error)
+            raise
 
     def _roll_back(self) -> None:
         """End what is left of a transaction; FULL and IOERR may have ended it already."""
@@ -152,6 +183,14 @@ class Writer:
             self._connection.execute("ROLLBACK")
         except apsw.Error as error:
             log.warning("rolling back failed: %s", error)
+
+    def who_reads(self) -> str:
+        """Who keeps the log from being moved, in words; nothing when nobody can be named."""
+        try:
+            pids = self._guard.reader_pids()
+        except StoreReplaced:
+            return ""
+        return f": {', '.join(map(str, pids))} read(s) an old state of it" if pids else ""
 
     def database_is_there(self) -> bool:
         """Whether the main file itself is still the one that was opened."""

@@ -10,14 +10,10 @@ UPDATE tasks SET
     stage = NULL,
     parked = :parked,
     not_before = :not_before,
-    attempt = :attempt,
-    retry_count = :retry_count,
-    recovery_count = :recovery_count,
+    attempt = attempt + :attempt,
+    retry_count = retry_count + :retry_count,
+    recovery_count = recovery_count + :recovery_count,
     error = CASE :to WHEN 'completed' THEN NULL ELSE coalesce(:error, error) END,
-    result = :result,
-    result_bytes = :result_bytes,
-    result_sum = :result_sum,
-    completed_at = :completed_at,
-    state_changed_at = :at
-WHERE seq = :seq AND status = :from AND token = :token AND holder IS :holder
-RETURNING seq
+    completed_at = CASE :is_final WHEN 1 THEN max(:now, state_changed_at) END,
+    state_changed_at = max(:now, state_changed_at)
+WHERE status = :from AND seq IN (SELECT value FROM carray(:seqs))

@@ -1,0 +1,86 @@
+"""What `import outlast` costs over bare Python, and the memory of a process with an idle store."""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.load import Sizes
+from bench.machine import ROOT, empty_folder
+from bench.paired import rotated, summary
+from bench.results import Row
+
+BARE = "pass"
+IMPORTING = "import outlast"
+RESIDENT = "print(next(l for l in open('/proc/self/status') if l.startswith('VmRSS')).split()[1])"
+OPEN = f"""
+import sys
+from outlast import Outlast
+with Outlast(sys.argv[1]) as app:
+    {RESIDENT}
+"""
+
+
+def start_ms(program: str) -> float:
+    """Start an interpreter, run a program in it, and wait for its end."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+    return (time.perf_counter() - began) * 1e3
+
+
+def import_blocks(blocks: int, starts: int) -> tuple[list[float], list[float]]:
+    """For each block, what the import adds to a start, and the bare start; medians of many."""
+    added, bare = [], []
+    for block in range(-1, blocks):
+        times: dict[str, list[float]] = {BARE: [], IMPORTING: []}
+        for number in range(starts if block >= 0 else 2):
+            for program in rotated(list(times), number):
+                times[program].append(start_ms(program))
+        if block >= 0:
+            bare.append(statistics.median(times[BARE]))
+            added.append(statistics.median(times[IMPORTING]) - bare[-1])
+    return added, bare
+
+
+def resident_mb(program: str, path: Path) -> float:
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], check=True, cwd=ROOT, capture_output=True
+    )
+    return int(done.stdout) * 1024 / 1e6
+
+
+def run(sizes: Sizes) -> list[Row]:
+    added, bare = import_blocks(sizes.blocks, sizes.starts)
+    with empty_folder() as folder:
+        idle = [resident_mb(OPEN, folder / "work.db") for _ in range(sizes.blocks)]
+        empty = statistics.median(
+            resident_mb(RESIDENT, folder / "none") for _ in range(sizes.blocks)
+        )
+    importing, memory = summary(added), summary(idle)
+    return [
+        Row(
+            what="import outlast, over bare Python",
+            ours=f"{importing.median:.0f} ms",
+            yardstick=f"bare Python: {statistics.median(bare):.0f} ms",
+            ratio=importing.median,
+            low=importing.low,
+            high=importing.high,
+            at_least=80,
+            aim=50,
+            higher_is_better=False,
+            note="milliseconds",
+        ),
+        Row(
+            what="resident memory of an idle open store",
+            ours=f"{memory.median:.0f} MB",
+            yardstick=f"bare Python: {empty:.0f} MB",
+            ratio=memory.median,
+            low=memory.low,
+            high=memory.high,
+            at_least=40,
+            aim=30,
+            higher_is_better=False,
+            note="megabytes, the whole process",
+        ),
+    ]

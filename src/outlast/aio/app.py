@@ -1,0 +1,279 @@
+"""AsyncOutlast: writes await the group commit, everything else hops through a few threads."""
+
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import closing
+from datetime import datetime
+from functools import partial, update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from outlast.aio.hop import Hop
+from outlast.aio.lease import AsyncLease
+from outlast.aio.results import Results
+from outlast.api import Outlast, handle_on
+from outlast.clock import Clock
+from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.lifecycle import Status
+from outlast.domain.names import checked_id
+from outlast.domain.task import Task
+from outlast.engine import claim, enqueue
+from outlast.engine.heal import Recovery
+from outlast.engine.lease import Lease
+from outlast.engine.session import Session
+from outlast.engine.vigil import claim_vigil
+from outlast.errors import InvalidInput, OutlastError
+from outlast.settings import Settings
+from outlast.store.records import ClaimRequest, Statement
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _hopping(
+    verb: Callable[Concatenate[Outlast, P], T],
+) -> Callable[Concatenate["AsyncOutlast", P], Coroutine[Any, Any, T]]:
+    """The same verb of the object for threads, called in one of ours."""
+
+    async def call(self: "AsyncOutlast", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.in_thread(verb, *args, **kwargs)
+
+    update_wrapper(call, verb)
+    return call
+
+
+class AsyncOutlast:
+    """The whole contract for coroutines, on the same store, beside threads and other processes.
+
+    Cancelling a call that waits never doubles it: what had not begun never happens, what had
+    begun is waited for, and tasks that a cancelled claim was handed are given back.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        recovery: Recovery | None = None,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self._handle = handle_on(target, settings, clock, recovery, logger)
+        self._app = Outlast(self._handle)
+        self._hop = Hop()
+        self._results = Results(self._handle.look, self._hop)
+        self._is_open = False
+        self.path = self._handle.path
+
+    def __repr__(self) -> str:
+        """Names the file."""
+        return f"<AsyncOutlast {self.path}>"
+
+    async def in_thread(
+        self, verb: Callable[Concatenate[Outlast, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call a verb of the object for threads, such as `Outlast.get`, in a thread of ours."""
+        return await self._hop(verb, self._app, *args, **kwargs)
+
+    # Opening and closing
+
+    async def open(self) -> Self:
+        """Open to serve: migrate, recover, be ready. Also done by the first operation."""
+        await self._hop(self._app.open)
+        self._is_open = True
+        return self
+
+    async def close(self) -> None:
+        """Give back the leases this object handed out, uncharged, and leave the store."""
+        await self._close(None)
+
+    async def __aenter__(self) -> Self:
+        """Open to serve."""
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; leases still out when an error drives us out are charged as a crash is."""
+        await self._close(error)
+
+    async def _close(self, error: BaseException | None) -> None:
+        await self._results.close()
+        self._is_open = False
+        await self._hop(self._handle.close, error)
+        await self._hop.close()
+
+    async def _serve(self) -> Session:
+        """The store, opened to serve; only the first call has to leave the loop for it."""
+        if not self._is_open:
+            await self._hop(self._handle.serve)
+            self._is_open = True
+        return self._handle.serve()
+
+    # Putting work in
+
+    async def enqueue(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        id: str | None = None,
+        group: str | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        idempotency_key: str | None = None,
+        also: Sequence[Statement] = (),
+    ) -> Task:
+        """Store one task; when this returns, it survives the process and the machine."""
+        options = enqueue.Options(
+            queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
+            max_retries=max_retries, also=also,
+        )  # fmt: skip
+        if not self._is_open:
+            await self._serve()
+        found = await enqueue.enqueue_soon(
+            self._handle, kind, payload, options, task_id=id, key=idempotency_key
+        )
+        if not isinstance(found, Task):
+            found = await self.in_thread(Outlast.get, found)
+        return found.waiting_by(self.wait)
+
+    enqueue_many = _hopping(Outlast.enqueue_many)
+
+    async def retry(self, task_id: str) -> Task:
+        """Run a final task anew, as a clone that names the original in `retry_of`."""
+        return (await self.in_thread(Outlast.retry, task_id)).waiting_by(self.wait)
+
+    # Taking work out
+
+    async def claim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+        lease: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> list[AsyncLease]:
+        """Take the best eligible tasks, to be worked on now; `wait` for some if there are none."""
+        request = claim.request_for(worker, limit, queue, kinds=kinds, group=group)
+        return await self._claim_when_ready(request, lease, wait)
+
+    async def prefetch(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+        lease: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> list[AsyncLease]:
+        """Like claim, for tasks that will wait: say lease.start() when each one's work begins."""
+        request = claim.request_for(worker, limit, queue, kinds=kinds, group=group, started=False)
+        return await self._claim_when_ready(request, lease, wait)
+
+    async def _claim_when_ready(
+        self, request: ClaimRequest, lease: Duration | None, wait: Duration | None
+    ) -> list[AsyncLease]:
+        timeout_seconds = 0.0 if wait is None else duration_ms(wait, "wait") / 1000
+        session = await self._serve()
+        claimed = await self._claim(session, request, lease)
+        if claimed or not timeout_seconds:
+            return claimed
+        vigil = claim_vigil(session, timeout_seconds)
+        with closing(session.store.ear(for_work=True)) as ear:
+            while True:
+                await self._hop(vigil.begin)
+                claimed = await self._claim(session, request, lease)
+                if claimed or vigil.is_over:
+                    return claimed
+                while (pause := await self._hop(vigil.pause_seconds)) > 0:
+                    if await ear.wait_async(pause):
+                        break
+
+    async def _claim(
+        self, session: Session, request: ClaimRequest, lease: Duration | None
+    ) -> list[AsyncLease]:
+        leases = await self._hop.undone_if_cancelled(
+            partial(claim.claim, session, request, lease), _give_back
+        )
+        return [AsyncLease(one, self._hop) for one in leases]
+
+    take = _hopping(Outlast.take)
+
+    async def complete_many(self, pairs: Iterable[tuple[AsyncLease, Any]]) -> list[bool]:
+        """Finish many tasks in one transaction; lost leases raise after the others are stored."""
+        given = list(pairs)
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
+            raise InvalidInput("complete_many takes (lease, result) pairs")
+        return await self.in_thread(
+            Outlast.complete_many, [(lease.lease, result) for lease, result in given]
+        )
+
+    # Deciding about tasks
+
+    cancel = _hopping(Outlast.cancel)
+    fail = _hopping(Outlast.fail)
+    park = _hopping(Outlast.park)
+    unpark = _hopping(Outlast.unpark)
+    pause = _hopping(Outlast.pause)
+    unpause = _hopping(Outlast.unpause)
+
+    # Looking
+
+    async def get(self, task_id: str) -> Task:
+        """One task, or TaskNotFound."""
+        return (await self.in_thread(Outlast.get, task_id)).waiting_by(self.wait)
+
+    async def wait(self, task_id: str, timeout: Duration | None = None) -> Any:
+        """A task's result, once there is one; TaskFailed, TaskCancelled or TimeoutError else."""
+        return await self._results.wait_for(checked_id(task_id), timeout)
+
+    async def tasks(
+        self,
+        status: Status | str | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+        limit: int = 100,
+    ) -> list[Task]:
+        """Tasks from one consistent read, newest first."""
+        found = await self.in_thread(Outlast.tasks, status, queue, group, limit)
+        return [task.waiting_by(self.wait) for task in found]
+
+    held_by = _hopping(Outlast.held_by)
+    counts = _hopping(Outlast.counts)
+    group = _hopping(Outlast.group)
+    history = _hopping(Outlast.history)
+    why = _hopping(Outlast.why)
+    checkpoints = _hopping(Outlast.checkpoints)
+    latest_checkpoint = _hopping(Outlast.latest_checkpoint)
+    checkpoint_counts = _hopping(Outlast.checkpoint_counts)
+    keys = _hopping(Outlast.keys)
+    schema = _hopping(Outlast.schema)
+
+    # Keeping the store
+
+    migrate = _hopping(Outlast.migrate)
+    resolve = _hopping(Outlast.resolve)
+    heal = _hopping(Outlast.heal)
+    flush_wal = _hopping(Outlast.flush_wal)
+
+
+def _give_back(leases: list[Lease]) -> None:
+    """Nobody is there to work on them."""
+    for lease in leases:
+        try:
+            lease.release()
+        except OutlastError as error:
+            logging.getLogger("outlast").warning("giving back a cancelled claim: %s", error)

@@ -1,0 +1,138 @@
+"""The records that travel between the engine and a store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from outlast.domain.lifecycle import Cause, RecoveryAction
+
+Statement = tuple[str, Sequence[Any] | dict[str, Any]]
+
+
+class Key(NamedTuple):
+    """An idempotency key as an enqueue reserves it."""
+
+    text: str
+    request_hash: str
+    ttl_ms: int
+
+
+class NewTask(NamedTuple):
+    """A task as it enters the store; validated and encoded before it comes here."""
+
+    id: str
+    kind: str
+    queue: str
+    priority: int
+    group: str | None
+    payload: str | None
+    payload_sum: int
+    max_retries: int
+    max_recoveries: int
+    not_before_ms: int | None
+    retry_of: str | None = None
+    key: Key | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a claimer wants: from which queues, in order, and narrowed to what."""
+
+    worker: str
+    limit: int
+    queues: tuple[str, ...]
+    kinds: tuple[str, ...] | None = None
+    group: str | None = None
+    started: bool = True
+
+
+class Grant(NamedTuple):
+    """Proof of ownership that every write of a holder carries."""
+
+    seq: int
+    holder: int
+    token: int
+
+
+class Claimed(NamedTuple):
+    """A task handed to a holder."""
+
+    grant: Grant
+    task_id: str
+    kind: str
+    queue: str
+    group: str | None
+    payload: str | None
+    attempt: int
+    lease_ms: int
+
+
+class Settlement(NamedTuple):
+    """The end of one lease: its proof, what happened, and the result if there is one."""
+
+    grant: Grant
+    task_id: str
+    cause: Cause
+    result: str | None = None
+
+
+class NewCheckpoint(NamedTuple):
+    """A checkpoint as it enters the store."""
+
+    id: str
+    type: str
+    data: str
+    metadata: str | None
+
+
+class RecoveryPolicy(NamedTuple):
+    """How orphans are treated."""
+
+    action: RecoveryAction
+    batch: int
+
+
+class Healed(NamedTuple):
+    """What one pass of healing did, or would do."""
+
+    put_back: int
+    failed: int
+    dead_workers: tuple[str, ...]
+
+
+class KeyRecord(NamedTuple):
+    """An idempotency key as it stands."""
+
+    key: str
+    task_id: str | None
+    group: str | None
+    request_hash: str
+    response: Any
+    status: str
+    created_at: datetime | None
+    completed_at: datetime | None
+    expires_at: datetime | None
+
+
+class FlushResult(NamedTuple):
+    """What a flush reported: were readers in the way, frames in the log, frames moved."""
+
+    busy: bool
+    frames_in_log: int
+    frames_moved: int
+
+
+class SchemaReport(NamedTuple):
+    """The schema as it stands in the store."""
+
+    version: int
+    migrations: tuple[str, ...]
+    definitions: dict[str, str]
+
+
+class Horizon(NamedTuple):
+    """When something will happen by itself, as far as the store knows now."""
+
+    next_due_utc_ms: int | None
+    next_lease_end_mono_ms: int | None

@@ -1,0 +1,328 @@
+"""Group commit by leaders and followers: who finds nobody at work leads, who comes later joins.
+
+A lone caller commits on its own thread and pays for nothing else. Callers that arrive while a
+group is being committed wait, and whoever leads next takes all of them along, so nobody waits for
+more than the group under way and one that follows it. Operations that must be alone in their
+transaction take turns with groups.
+
+Leadership is a plain attribute that is set under the mutex and cleared in a `finally`. A leader
+that is interrupted leaves its group behind in `_under_way`, where its own clean-up, or else the
+next leader, finds it; followers look up from time to time, so a lost wake-up heals.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+import apsw
+
+from outlast.errors import OutlastError, QueueFull, StoreError
+from outlast.store.sqlite.operation import Exclusive, Operation
+from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
+
+T = TypeVar("T")
+
+# The usher, who leads for coroutines, is known by the turn it sleeps on.
+Leader = Pending[Any] | Turn
+
+LOOK_UP_SECONDS = 0.1
+LOOK_FOR_ROOM_SECONDS = 0.005
+
+
+class Group:
+    """The operations of one transaction, and how far it has come."""
+
+    __slots__ = ("commit_sent", "members")
+
+    def __init__(self, members: Sequence[Pending[Any]]) -> None:
+        self.members = members
+        self.commit_sent = False
+
+
+class GroupCommit:
+    """Forms groups, and sees to it that every member gets an answer, whatever ends a leader."""
+
+    def __init__(
+        self,
+        commit: Callable[[Group], None],
+        committed: Callable[[Group], None],
+        later: Callable[[Callable[[], None]], None],
+        limits: tuple[int, float],
+    ) -> None:
+        """`committed` is called after a group, with nobody waiting for it any more; `later` runs
+        something in a thread that is nobody's."""
+        self._commit = commit
+        self._committed = committed
+        self._later = later
+        self._most_waiting, self._room_timeout_seconds = limits
+        self._mutex = threading.RLock()
+        self._shared: deque[Pending[Any]] = deque()
+        self._alone: deque[Pending[Any]] = deque()
+        self._leader: Leader | None = None
+        self._leading_thread = 0
+        self._under_way: Group | None = None
+        self._usher = Turn()
+        self._usher_is_called = False
+        self._room_ears: deque[Callable[[], None]] = deque()
+
+    def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
+        """The future of an operation, which joins the queue when it is asked for or awaited.
+
+        So nothing is queued that nobody waits for, and a full queue holds up only its callers.
+        """
+        return Pending(operation, self)
+
+    def _enter(self, pending: Pending[Any]) -> bool:
+        with self._mutex:
+            if pending.stage != NEW:
+                return True
+            queue = self._alone if pending.operation.alone else self._shared
+            if len(queue) >= self._most_waiting:
+                return False
+            queue.append(pending)
+            pending.stage = WAITING
+            return True
+
+    def see_through(self, pending: Pending[Any]) -> None:
+        """Lead, or follow until a leader has decided this operation's fate."""
+        deadline = 0.0
+        try:
+            while pending.stage != DECIDED:
+                if pending.stage == NEW and not self._enter(pending):
+                    deadline = deadline or time.monotonic() + self._room_timeout_seconds
+                    self._refuse_when_too_late(deadline)
+                if self._may_lead(pending):
+                    self._lead(pending)
+                elif pending.stage == NEW:
+                    pending.turn.wait(LOOK_FOR_ROOM_SECONDS)
+                elif pending.stage != DECIDED:
+                    pending.turn.wait(LOOK_UP_SECONDS)
+        except BaseException:
+            self._withdraw_or_wait(pending)
+            raise
+        finally:
+            if self._leader is pending:
+                self._step_down(pending)
+
+    def _refuse_when_too_late(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
+            raise QueueFull(
+                f"{self._most_waiting} operations have been waiting to be stored for"
+                f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
+            )
+
+    def _withdraw_or_wait(self, pending: Pending[Any]) -> None:
+        """An interrupted caller takes its operation back, or waits for what is under way."""
+        if self.withdraw(pending) or self._leader is pending:
+            return
+        while pending.stage == TAKEN and self._leader is not None:
+            pending.turn.wait(LOOK_UP_SECONDS)
+
+    def withdraw(self, pending: Pending[Any]) -> bool:
+        """Take an operation back before it is begun; False when it is too late for that."""
+        with self._mutex:
+            if pending.stage == WAITING:
+                queue = self._alone if pending.operation.alone else self._shared
+                queue.remove(pending)
+                pending.stage = NEW
+            return pending.stage == NEW
+
+    def _may_lead(self, who: Leader) -> bool:
+        with self._mutex:
+            if self._leader is None:
+                self._leader = who
+            elif self._leader is not who and self._leading_thread == threading.get_ident():
+                raise StoreError(
+                    "the store was called from inside one of its own operations, by a signal"
+                    " handler or a finalizer; let the main program do that instead"
+                )
+            if self._leader is who:
+                self._leading_thread = threading.get_ident()
+                return True
+            return False
+
+    def _lead(self, who: Leader) -> None:
+        """Commit one group, answer it, and let the next one lead."""
+        group: Group | None = None
+        try:
+            group = self._take(who)
+            self._commit(group)
+        except (OutlastError, apsw.Error) as error:
+            _fail_all(group, error)
+        except Exception as error:
+            # In the thread of a caller this is an exception of that caller's, such as a signal
+            # handler raises, and none of the others'. Ours get no signals.
+            if isinstance(who, Pending):
+                raise
+            _fail_all(group, error)
+        finally:
+            self._step_down(who)
+        if group is not None:
+            self._committed(group)
+
+    def _take(self, who: Leader) -> Group:
+        """The next group; what is lost to an interruption on the way is found in `_under_way`."""
+        with self._mutex:
+            self._conclude(who)
+            own = who if isinstance(who, Pending) and who.stage == WAITING else None
+            if own is not None and own.operation.alone:
+                group = self._under_way = Group([own])
+                own.stage = TAKEN
+                self._alone.remove(own)
+            else:
+                group = self._under_way = Group(list(self._shared))
+                for member in group.members:
+                    member.stage = TAKEN
+                self._shared.clear()
+            ears = list(self._room_ears)
+            self._room_ears.clear()
+        for ear in ears:
+            ear()
+        return group
+
+    def _step_down(self, who: Leader) -> None:
+        """Give up the lead and answer the group; safe to be repeated after an interruption."""
+        with self._mutex:
+            group = self._conclude(who)
+            self._leading_thread = 0
+            self._leader = self._successor(group)
+            next_turn = _turn_of(self._leader) or (self._shared[0].turn if self._shared else None)
+        if next_turn is not None:
+            next_turn.wake()
+        if group is not None:
+            self._tell(group, who)
+
+    def _conclude(self, who: Leader) -> Group | None:
+        """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
+        group, self._under_way = self._under_way, None
+        if group is None:
+            return None
+        undecided = [member for member in group.members if member.stage != DECIDED]
+        for member in reversed(undecided):
+            if group.commit_sent:
+                member.doubt("the leader of its group was interrupted")
+                continue
+            queue = self._alone if member.operation.alone else self._shared
+            if member not in queue:
+                queue.appendleft(member)
+            member.stage = WAITING
+        return group
+
+    def _successor(self, group: Group | None) -> Leader | None:
+        """Who must lead next, so that groups and lone operations take turns.
+
+        Where the order does not matter nobody is named: whoever comes first need not be woken.
+        """
+        was_alone = group is not None and any(m.operation.alone for m in group.members)
+        if self._alone and not (was_alone and self._shared):
+            return self._alone[0]
+        if was_alone and self._shared:
+            first = self._shared[0]
+            if first.turn is not self._usher:
+                return first
+            return self._usher if self._usher_is_called else None
+        return None
+
+    def _tell(self, group: Group, who: Leader) -> None:
+        by_loop: dict[Any, list[Any]] = {}
+        for member in group.members:
+            if member.ear is not None:
+                loop, ear = member.ear
+                by_loop.setdefault(loop, []).append(ear)
+            elif member is not who:
+                member.turn.wake()
+        for loop, ears in by_loop.items():
+            _call_soon(loop, _wake_all, ears)
+
+    # Coroutines
+
+    def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
+        """Await what a leader decides; cancelled too late to be withdrawn, it is awaited still."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        cancelled: BaseException | None = None
+        deadline = loop.time() + self._room_timeout_seconds
+        while pending.stage != DECIDED:
+            ear = loop.create_future()
+            try:
+                if pending.stage == NEW and not pending.operation.alone:
+                    pending.turn = self._usher
+                if not self._enter(pending):
+                    yield from self._await_room(loop, ear, deadline)
+                    continue
+                with self._mutex:
+                    pending.ear = (loop, ear)
+                    if pending.stage == DECIDED:
+                        break
+                self._call_usher(pending)
+                yield from ear
+            except asyncio.CancelledError as error:
+                if self.withdraw(pending):
+                    raise
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+
+    def _await_room(self, loop: Any, ear: Any, deadline: float) -> Generator[Any, None, None]:
+        if loop.time() > deadline:
+            self._refuse_when_too_late(0.0)
+        self._room_ears.append(lambda: _call_soon(loop, _wake_all, [ear]))
+        later = loop.call_later(LOOK_UP_SECONDS, _wake_all, [ear])
+        self._call_usher(None)
+        try:
+            yield from ear
+        finally:
+            later.cancel()
+
+    def _call_usher(self, pending: Pending[Any] | None) -> None:
+        """One job in the executor leads for all coroutines; a lone operation has its own."""
+        if pending is not None and pending.operation.alone:
+            self._later(lambda: self.see_through(pending))
+            return
+        with self._mutex:
+            if self._usher_is_called:
+                return
+            self._usher_is_called = True
+        self._later(self._lead_for_coroutines)
+
+    def _lead_for_coroutines(self) -> None:
+        usher = self._usher
+        try:
+            while True:
+                with self._mutex:
+                    if not self._shared:
+                        self._usher_is_called = False
+                        return
+                if self._may_lead(usher):
+                    self._lead(usher)
+                else:
+                    usher.wait(LOOK_UP_SECONDS)
+        finally:
+            if self._leader is usher:
+                self._step_down(usher)
+
+
+def _fail_all(group: Group | None, error: Exception) -> None:
+    for member in group.members if group else ():
+        member.fail(error)
+
+
+def _turn_of(leader: Leader | None) -> Turn | None:
+    return leader.turn if isinstance(leader, Pending) else leader
+
+
+def _call_soon(loop: Any, callback: Callable[[Any], None], argument: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(callback, argument)
+    except RuntimeError:
+        # The loop was closed; nobody waits there any more.
+        return
+
+
+def _wake_all(ears: Sequence[Any]) -> None:
+    for ear in ears:
+        if not ear.done():
+            ear.set_result(None)

@@ -1,0 +1,47 @@
+"""What travels to the writer: one caller's change, and how it may share a transaction."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import apsw
+
+from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wake import Topic
+
+T = TypeVar("T")
+
+Together = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
+
+NOBODY: frozenset[Topic] = frozenset()
+LOOKING_FOR_WORK = frozenset({Topic.WORK})
+WAITING_FOR_RESULTS = frozenset({Topic.DONE})
+ANYBODY = frozenset(Topic)
+
+
+class Operation(NamedTuple, Generic[T]):
+    """One caller's change; it may be run more than once before it is committed.
+
+    `task_ids` are what the caller can ask resolve() about, should a commit's fate be unknown;
+    `in_doubt` is called in that case before any other operation runs. `together` runs the inputs
+    of several such operations at once and answers for each. `wakes` says who waits for it.
+    """
+
+    context: str
+    run: Callable[[Transaction], T]
+    task_ids: Iterable[str] = ()
+    alone: bool = False
+    together: Together | None = None
+    inputs: Any = None
+    wakes: frozenset[Topic] = NOBODY
+    in_doubt: Callable[[], None] | None = None
+
+
+class Exclusive(NamedTuple, Generic[T]):
+    """Something that manages its own transaction, such as a flush; it takes its turn like all."""
+
+    context: str
+    action: Callable[[apsw.Connection], T]
+    task_ids: Iterable[str] = ()
+    alone: bool = True
+    wakes: frozenset[Topic] = NOBODY
+    in_doubt: None = None

@@ -1,0 +1,158 @@
+"""The future of an operation: threads that ask for it lead or wait, coroutines await it."""
+
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
+
+from outlast.errors import OutcomeUnknown
+from outlast.store.sqlite.operation import Exclusive, Operation
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+# Where an operation stands: not yet queued, queued, in a group under way, its fate known.
+NEW, WAITING, TAKEN, DECIDED = range(4)
+
+
+class Turn:
+    """What one caller sleeps on; an early wake-up is kept, and one too many is harmless."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def wait(self, timeout_seconds: float) -> None:
+        """Sleep until woken, or until the time is up."""
+        self._lock.acquire(timeout=timeout_seconds)
+
+    def wake(self) -> None:
+        """Wake the sleeper, now or when it next lies down."""
+        if self._lock.locked():
+            try:
+                self._lock.release()
+            except RuntimeError:
+                # Somebody else woke it in this very moment.
+                return
+
+
+class Guide(Protocol):
+    """Sees an operation through to its commit."""
+
+    def see_through(self, pending: "Pending[Any]") -> None:
+        """Return once the fate of the operation is known."""
+        ...
+
+    def seen_through(self, pending: "Pending[Any]") -> Generator[Any, None, None]:
+        """The same for a coroutine on the running loop."""
+        ...
+
+
+class Pending(Generic[T]):
+    """An operation on its way; its fate is decided once, by whoever led its group."""
+
+    __slots__ = ("_error", "_guide", "_result", "committed", "ear", "operation", "stage", "turn")
+
+    def __init__(
+        self, operation: Operation[T] | Exclusive[T], guide: Guide, turn: Turn | None = None
+    ) -> None:
+        self.operation = operation
+        self.stage = NEW
+        self.committed = False
+        self.turn = turn or Turn()
+        self.ear: Any = None
+        self._guide = guide
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def ran(self, result: Any) -> None:
+        """It was run; the result counts only if the commit succeeds."""
+        self._result = result
+
+    def succeed(self) -> None:
+        """Its transaction is durable."""
+        self.committed = True
+        self.stage = DECIDED
+
+    def fail(self, error: BaseException) -> None:
+        """It did not happen, or nobody can say; the first verdict stands."""
+        if self.stage != DECIDED:
+            self._error = error
+            self.stage = DECIDED
+
+    def stand_alone(self) -> None:
+        """From now on it shares no transaction, and is run by its own caller."""
+        self.operation = self.operation._replace(alone=True)
+
+    def doubt(self, cause: object) -> None:
+        """Its transaction may or may not be durable; nobody runs before this is noted."""
+        if self.stage == DECIDED:
+            return
+        if self.operation.in_doubt is not None:
+            self.operation.in_doubt()
+        unknown = OutcomeUnknown(list(self.operation.task_ids), cause)
+        unknown.__cause__ = cause if isinstance(cause, BaseException) else None
+        self.fail(unknown)
+
+    def outcome(self) -> T:
+        """The result, or the error that was its own."""
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        return self._result  # type: ignore[no-any-return]
+
+    def result(self) -> T:
+        """Wait until it is durable, leading a group if nobody does; raises what became of it."""
+        if self.stage != DECIDED:
+            self._guide.see_through(self)
+        return self.outcome()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait for it in a coroutine. Cancelled before it was begun, it never happens."""
+        if self.stage != DECIDED:
+            yield from self._guide.seen_through(self)
+        return self.outcome()
+
+    def then(self, finish: Callable[[Callable[[], T]], U]) -> "Then[T, U]":
+        """A future of what `finish` makes of this one's outcome, in the caller's own thread."""
+        return Then(self, finish)
+
+
+class Then(Generic[T, U]):
+    """A pending operation with something to be done once its fate is known."""
+
+    __slots__ = ("_finish", "_pending")
+
+    def __init__(
+        self, pending: "Pending[T] | Then[Any, T]", finish: Callable[[Callable[[], T]], U]
+    ) -> None:
+        self._pending = pending
+        self._finish = finish
+
+    def outcome(self) -> U:
+        """What becomes of the outcome; asked for once the fate is known."""
+        return self._finish(self._pending.outcome)
+
+    def result(self) -> U:
+        """Wait as a thread."""
+        return self._finish(self._pending.result)
+
+    def __await__(self) -> Generator[Any, None, U]:
+        """Wait as a coroutine."""
+        error: BaseException | None = None
+        result: Any = None
+        try:
+            result = yield from self._pending.__await__()
+        except BaseException as raised:
+            error = raised
+
+        def outcome() -> T:
+            if error is not None:
+                raise error
+            return result  # type: ignore[no-any-return]
+
+        return self._finish(outcome)
+
+    def then(self, finish: Callable[[Callable[[], U]], Any]) -> "Then[U, Any]":
+        """One more thing to be done."""
+        return Then(self, finish)

@@ -1,0 +1,1 @@
+INSERT INTO blobs (task_seq, part, data) VALUES (:seq, 'result', :data)

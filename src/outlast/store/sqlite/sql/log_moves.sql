@@ -1,0 +1,5 @@
+INSERT INTO transitions (task_seq, from_status, to_status, actor, reason, attempt, token,
+                         worker_id, error, at)
+SELECT t.seq, :from, :to, :actor, :reason, t.attempt + :attempt, t.token, t.worker_id, :error,
+       max(:now, t.state_changed_at)
+FROM carray(:seqs) c CROSS JOIN tasks t ON t.seq = c.value

@@ -1,0 +1,278 @@
+"""Hints between threads and processes: after a commit, whoever waits for one is told to look.
+
+A waiter binds a datagram socket in the side folder for as long as it waits; a committer sends an
+empty datagram to each. A hint may be lost, and whoever waits also polls: nothing depends on it.
+"""
+
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from outlast.store.sqlite.files import Likeness, SideFolder
+from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
+
+if TYPE_CHECKING:
+    import asyncio
+
+log = logging.getLogger("outlast.store")
+
+_LONGEST_WAIT_SECONDS = 86_400.0
+_LONGEST_QUEUE = 1024
+
+# A folder's times move with the kernel's tick, or by whole seconds on old file systems: what was
+# listed sooner after a change than this may lack a socket that was made in the same tick.
+_TICK_NS = 50_000_000
+_WHOLE_SECONDS_NS = 2_050_000_000
+
+
+class Topic(StrEnum):
+    """What a waiter waits for: tasks that may have become ready, or tasks that have ended."""
+
+    WORK = "work"
+    DONE = "done"
+
+
+_LETTERS = {"w": Topic.WORK, "d": Topic.DONE}
+
+
+class _Ear:
+    """A bound socket under a name that says what it listens for."""
+
+    def __init__(self, door: WakeFolder, topics: frozenset[Topic], like: Likeness | None) -> None:
+        letters = "".join(letter for letter, topic in _LETTERS.items() if topic in topics)
+        self._door = door
+        self._name = f"{letters}-{os.urandom(8).hex()}"
+        self.socket = DatagramSocket()
+        door.bind(self.socket, self._name, like)
+
+    def drain(self) -> bool:
+        """Take every hint there is; whether there was one."""
+        for count in range(_LONGEST_QUEUE):
+            try:
+                self.socket.recv(1)
+            except BlockingIOError:
+                return count > 0
+        return True
+
+    def hang_up(self) -> None:
+        """Unbind, and end the waits of other threads."""
+        self._door.unlink(self._name)
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+
+class Waiter:
+    """One idle caller's ear, there only while it waits."""
+
+    def __init__(self, ear: _Ear | None, forget: Callable[["Waiter"], None]) -> None:
+        self._ear = ear
+        self._forget = forget
+        self._ring: Callable[[], object] | None = None
+        self._is_closed = False
+        self._pid = os.getpid()
+        # Held until the end: a lock, unlike an event, may be let go inside a signal handler.
+        self._end = threading.Lock()
+        self._end.acquire()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Block until a hint comes; False when none came in time, or this was closed."""
+        until = time.monotonic() + timeout_seconds
+        ear = self._ear
+        if ear is not None:
+            poll = select.poll()
+            poll.register(ear.socket, select.POLLIN)
+            poll.poll(_bounded(timeout_seconds) * 1000)
+            with suppress(OSError):
+                return not self._is_closed and ear.drain()
+            self._lose()
+        if self._end.acquire(timeout=_bounded(until - time.monotonic())):
+            self._end.release()
+        return False
+
+    async def wait_async(self, timeout_seconds: float) -> bool:
+        """The same on the running loop; a hint that meets a cancelled wait is kept for the next."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(_bounded(timeout_seconds), _resolve, over)
+        self._ring = lambda: loop.call_soon_threadsafe(_resolve, over)
+        ear = self._ear
+        listened = _listen(loop, ear, over)
+        try:
+            if not self._is_closed:
+                await over
+        finally:
+            self._ring = None
+            timer.cancel()
+            if listened >= 0:
+                loop.remove_reader(listened)
+        with suppress(OSError):
+            return ear is not None and not self._is_closed and ear.drain()
+        self._lose()
+        return False
+
+    def close(self) -> None:
+        """Unbind; whoever waits is answered False."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._lose()
+        self._forget(self)
+        ring = self._ring
+        # The loop may have been closed meanwhile; after a fork it is the parent's.
+        with suppress(RuntimeError):
+            self._end.release()
+            if ring is not None and self._pid == os.getpid():
+                ring()
+
+    def _lose(self) -> None:
+        """Without its socket a waiter sleeps its time out; a forked child leaves the parent's."""
+        ear, self._ear = self._ear, None
+        if ear is None:
+            return
+        if self._pid == os.getpid():
+            ear.hang_up()
+        else:
+            ear.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+
+class _Seen(NamedTuple):
+    """The folder as last listed; without a key it holds for the one call that listed it."""
+
+    key: tuple[int, ...]
+    door: WakeFolder | None
+    names: tuple[tuple[str, frozenset[Topic]], ...]
+
+
+_NOTHING = _Seen((), None, ())
+
+
+class Wakeups:
+    """This process's way to tell, and to be told, that a commit may concern whoever waits."""
+
+    def __init__(self, folder: SideFolder) -> None:
+        self._folder = folder
+        self._path = str(folder.wake)
+        self._door: WakeFolder | None = None
+        self._seen = _NOTHING
+        self._waiters: set[Waiter] = set()
+        self._is_closed = False
+        self._has_complained = False
+
+    def waiter(self, topics: frozenset[Topic]) -> Waiter:
+        """An ear that every later `tell` reaches; where none can be made, one that only sleeps."""
+        ear = None
+        try:
+            door = self._open(os.lstat(self._path))
+            ear = _Ear(door, topics, self._folder.likeness())
+        except OSError as error:
+            self._complain(error)
+        waiter = Waiter(ear, self._waiters.discard)
+        self._waiters.add(waiter)
+        if self._is_closed:
+            waiter.close()
+        return waiter
+
+    def tell(self, topics: frozenset[Topic]) -> None:
+        """Hint to all who wait for one of these; what cannot be told is found by polling."""
+        if self._is_closed:
+            return
+        try:
+            found = os.lstat(self._path)
+            seen = self._seen
+            if seen.key != _key(found):
+                seen = self._look(found)
+            if seen.door is not None:
+                for name, wanted in seen.names:
+                    if not wanted.isdisjoint(topics):
+                        seen.door.send(name)
+        except Exception as error:
+            # The commit stands; a hint is not worth an error in its place.
+            log.debug("nobody could be woken: %s", error)
+
+    def _look(self, found: os.stat_result) -> _Seen:
+        """List the folder; remember it only if no later change can have the same times."""
+        looked_at_ns = time.time_ns()
+        door = self._open(found)
+        names = []
+        for name in door.names():
+            letters, _, rest = name.partition("-")
+            if letters == NEW:
+                door.sweep(name)
+            elif rest and _LETTERS.keys() >= set(letters):
+                names.append((name, frozenset(_LETTERS[letter] for letter in letters)))
+        changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+        tick_ns = _TICK_NS if changed_ns % 1_000_000_000 else _WHOLE_SECONDS_NS
+        is_settled = looked_at_ns - changed_ns > tick_ns
+        self._seen = _Seen(_key(found) if is_settled else (), door, tuple(names))
+        return self._seen
+
+    def _open(self, found: os.stat_result) -> WakeFolder:
+        door = self._door
+        if door is None or door.identity != (found.st_dev, found.st_ino):
+            door = self._door = WakeFolder(self._path)
+        return door
+
+    def _complain(self, error: OSError) -> None:
+        if not self._has_complained and not self._is_closed:
+            self._has_complained = True
+            log.info(
+                "no socket can be made in %s (%s); waiting goes by polling alone",
+                self._path,
+                error.strerror or error,
+            )
+
+    def close(self) -> None:
+        """End every wait of this process, and let the descriptors go."""
+        self._is_closed = True
+        for waiter in list(self._waiters):
+            waiter.close()
+        self._door, self._seen = None, _NOTHING
+
+    def abandon(self) -> None:
+        """In a forked child: let go of what is the parent's, and leave its sockets alone."""
+        door = self._door
+        self.close()
+        if door is not None:
+            door.close()
+
+
+def _key(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _bounded(timeout_seconds: float) -> float:
+    return min(max(timeout_seconds, 0.0), _LONGEST_WAIT_SECONDS)
+
+
+def _listen(
+    loop: "asyncio.AbstractEventLoop", ear: _Ear | None, over: "asyncio.Future[None]"
+) -> int:
+    """Have the loop watch an ear; the number to unwatch, or -1 where it cannot."""
+    if ear is None:
+        return -1
+    number = ear.socket.fileno()
+    try:
+        loop.add_reader(number, _resolve, over)
+    except (OSError, ValueError, NotImplementedError):
+        return -1
+    return number
+
+
+def _resolve(over: "asyncio.Future[None]") -> None:
+    if not over.done():
+        over.set_result(None)
