@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import logging
 import sys
 import time
 import traceback
@@ -61,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no benchmark {unknown[0]!r}; there are: {', '.join(known)}")
     if given.quick and given.write:
         parser.error("--quick is for trying things; its figures are not kept")
+    # Healing says whom it buried; a benchmark buries thousands.
+    logging.getLogger("outlast").setLevel(logging.ERROR)
     failed = [
         name
         for name in given.names or known

@@ -9,7 +9,7 @@ from bench.load import KIND, PAYLOAD, QUICK, Sizes, per_second
 from bench.paired import Contestant, Rates, measure, ratio, typical
 from bench.results import Row
 from bench.singly import bare
-from outlast import Outlast
+from outlast import AsyncOutlast, Outlast
 
 THREADS = 64
 COROUTINES = 256
@@ -18,13 +18,15 @@ COROUTINES = 256
 def by_threads(count: int) -> Contestant:
     """All threads stand ready before the clock starts."""
     share = max(count // THREADS, 1)
+    warming = max(share // 10, 1)
 
     def contestant(folder: Path) -> float:
         with Outlast(folder / "work.db") as app:
             ready = threading.Barrier(THREADS + 1)
 
             def caller() -> None:
-                app.enqueue(KIND, PAYLOAD)
+                for _ in range(warming):
+                    app.enqueue(KIND, PAYLOAD)
                 ready.wait()
                 for _ in range(share):
                     app.enqueue(KIND, PAYLOAD)
@@ -37,16 +39,15 @@ def by_threads(count: int) -> Contestant:
             for thread in threads:
                 thread.join()
             rate = share * THREADS / (time.perf_counter() - began)
-            expect(app, THREADS * (share + 1))
+            expect(app, THREADS * (share + warming))
             return rate
 
     return contestant
 
 
 def by_coroutines(count: int) -> Contestant:
-    from outlast.aio import AsyncOutlast
-
     share = max(count // COROUTINES, 1)
+    warming = max(share // 10, 1)
 
     async def callers(path: Path) -> float:
         async with AsyncOutlast(path) as app:
@@ -58,7 +59,7 @@ def by_coroutines(count: int) -> Contestant:
             async def all_of_them(number: int) -> None:
                 await asyncio.gather(*(caller(number) for _ in range(COROUTINES)))
 
-            await all_of_them(1)
+            await all_of_them(warming)
             began = time.perf_counter()
             await all_of_them(share)
             return share * COROUTINES / (time.perf_counter() - began)
@@ -66,7 +67,7 @@ def by_coroutines(count: int) -> Contestant:
     def contestant(folder: Path) -> float:
         rate = asyncio.run(callers(folder / "work.db"))
         with Outlast(folder / "work.db") as app:
-            expect(app, COROUTINES * (share + 1))
+            expect(app, COROUTINES * (share + warming))
         return rate
 
     return contestant

@@ -17,6 +17,7 @@ _NETWORK_FILESYSTEMS = frozenset(
 )
 
 _FLOCK = "hhqqi4x"
+_FLOCK_ANSWER = struct.Struct(_FLOCK).unpack
 
 
 class ProcessIdentity(NamedTuple):
@@ -133,6 +134,17 @@ def lock_owner(descriptor: int, offset: int) -> LockOwner | None:
     question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
     answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question))
     return None if answer[0] == fcntl.F_UNLCK else LockOwner(answer[4])
+
+
+def lock_question(offset: int) -> bytes:
+    """What is_locked_by_us asks about one byte; prepared, for it is asked at each commit."""
+    return struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
+
+
+def is_locked_by_us(descriptor: int, question: bytes) -> bool:
+    """Whether the kernel knows a lock of this process where the question asks."""
+    answer = _FLOCK_ANSWER(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question))
+    return bool(answer[0] != fcntl.F_UNLCK and answer[4] == os.getpid())
 
 
 def can_ask_for_lock_owner() -> bool:

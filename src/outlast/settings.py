@@ -25,7 +25,7 @@ class Settings:
     idempotency_ttl_seconds: float = 24 * 3600
     heal_at_claim: bool = True
     heal_interval_seconds: float = 1
-    heal_batch: int = 500
+    heal_batch: int = 2000
     open_timeout_seconds: float = 30
     write_timeout_seconds: float = 30
     stall_seconds: float = 1

@@ -1,5 +1,6 @@
 """AsyncOutlast: writes await the group commit, everything else hops through a few threads."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -10,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from outlast.aio.hop import Hop
-from outlast.aio.lease import AsyncLease
+from outlast.aio.lease import AsyncLease, give_back
 from outlast.aio.results import Results
 from outlast.api import Outlast, handle_on
 from outlast.clock import Clock
@@ -20,10 +21,9 @@ from outlast.domain.names import checked_id
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue
 from outlast.engine.heal import Recovery
-from outlast.engine.lease import Lease
 from outlast.engine.session import Session
 from outlast.engine.vigil import claim_vigil
-from outlast.errors import InvalidInput, OutlastError
+from outlast.errors import InvalidInput
 from outlast.settings import Settings
 from outlast.store.records import ClaimRequest, Statement
 
@@ -74,7 +74,7 @@ class AsyncOutlast:
         self, verb: Callable[Concatenate[Outlast, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Call a verb of the object for threads, such as `Outlast.get`, in a thread of ours."""
-        return await self._hop(verb, self._app, *args, **kwargs)
+        return await self._hop.to_its_end(verb, self._app, *args, **kwargs)
 
     # Opening and closing
 
@@ -98,13 +98,16 @@ class AsyncOutlast:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close; leases still out when an error drives us out are charged as a crash is."""
-        await self._close(error)
+        """Close; leases still out when an error drives us out are charged as a crash is.
+
+        Being cancelled is no error: it is how a loop is asked to leave, by Ctrl-C for one.
+        """
+        await self._close(None if isinstance(error, asyncio.CancelledError) else error)
 
     async def _close(self, error: BaseException | None) -> None:
         await self._results.close()
         self._is_open = False
-        await self._hop(self._handle.close, error)
+        await self._hop.to_its_end(self._handle.close, error)
         await self._hop.close()
 
     async def _serve(self) -> Session:
@@ -206,7 +209,7 @@ class AsyncOutlast:
         self, session: Session, request: ClaimRequest, lease: Duration | None
     ) -> list[AsyncLease]:
         leases = await self._hop.undone_if_cancelled(
-            partial(claim.claim, session, request, lease), _give_back
+            partial(claim.claim, session, request, lease), give_back
         )
         return [AsyncLease(one, self._hop) for one in leases]
 
@@ -268,12 +271,3 @@ class AsyncOutlast:
     resolve = _hopping(Outlast.resolve)
     heal = _hopping(Outlast.heal)
     flush_wal = _hopping(Outlast.flush_wal)
-
-
-def _give_back(leases: list[Lease]) -> None:
-    """Nobody is there to work on them."""
-    for lease in leases:
-        try:
-            lease.release()
-        except OutlastError as error:
-            logging.getLogger("outlast").warning("giving back a cancelled claim: %s", error)

@@ -1,8 +1,11 @@
 """Blocking calls leave the event loop through here, into a bounded pool of threads."""
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -12,39 +15,68 @@ THREADS = 8
 
 
 class Hop:
-    """A pool that is made when first used, and may be used again after it was closed."""
+    """A pool that is made when first used, and may be used again after it was closed.
+
+    It belongs to no loop: several may use it, at once or one after the other.
+    """
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = threads
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
 
     async def __call__(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a call in a thread. Cancelled, a call that has begun goes on to its end."""
+        """Run a call in a thread. Cancelled, a call that has begun goes on, and nobody waits."""
         return await asyncio.wrap_future(self._submit(lambda: call(*args, **kwargs)))
 
-    async def undone_if_cancelled(self, call: Callable[[], T], undo: Callable[[T], object]) -> T:
+    async def to_its_end(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a call in a thread. Cancelled, a call that has begun is waited for."""
+        return await self.undone_if_cancelled(lambda: call(*args, **kwargs), None)
+
+    async def undone_if_cancelled(
+        self, call: Callable[[], T], undo: Callable[[T], object] | None
+    ) -> T:
         """Run a call whose result must not be lost: nobody there to take it, it is undone."""
         running = self._submit(call)
         waiting = asyncio.wrap_future(running)
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
-            if running.cancel():
-                raise
-            await _until_done(running, waiting)
-            if running.exception() is None:
-                undoing = self._submit(lambda: undo(running.result()))
-                await _until_done(undoing, asyncio.wrap_future(undoing))
+            if not running.cancel():
+                await _until_done(running, waiting)
+                if undo is not None and running.exception() is None:
+                    undoing = self._submit(lambda: undo(running.result()))
+                    await _until_done(undoing, asyncio.wrap_future(undoing))
+            raise
+        except GeneratorExit:
+            # The loop was closed over this call: nothing can be awaited any more.
+            if undo is not None and not running.cancel():
+                running.add_done_callback(lambda done: self._undo_unseen(done, undo))
             raise
 
+    def _undo_unseen(self, done: Future[T], undo: Callable[[T], object]) -> None:
+        # At the interpreter's end no thread can be had any more; closing does it then.
+        with suppress(RuntimeError):
+            if done.exception() is None:
+                self._submit(lambda: undo(done.result()))
+
     def _submit(self, call: Callable[[], T]) -> Future[T]:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, "outlast-aio")
-        return self._pool.submit(call)
+        if os.getpid() != self._pid:
+            # A forked child inherits the pool and none of its threads.
+            self._reset()
+        with self._mutex:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, "outlast-aio")
+            return self._pool.submit(call)
 
     async def close(self) -> None:
         """End the threads, once what they do is done."""
-        pool, self._pool = self._pool, None
+        with self._mutex:
+            pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
 

@@ -1,16 +1,18 @@
 """A lease in the hands of a coroutine: its writes await the group commit."""
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from outlast.aio.hop import Hop
 from outlast.domain.duration import Duration
-from outlast.domain.lifecycle import Parked
+from outlast.domain.lifecycle import WORKER, Cause, Outcome, Parked
 from outlast.domain.task import Checkpoint
 from outlast.engine import checkpoint, settle
 from outlast.engine.lease import Lease
-from outlast.store.records import Statement
+from outlast.errors import OutlastError
+from outlast.store.records import Settlement, Statement
 
 
 class AsyncLease:
@@ -62,6 +64,11 @@ class AsyncLease:
         return self._lease.attempt
 
     @property
+    def lease_ms(self) -> int:
+        """How far each renewal pushes the lease out."""
+        return self._lease.lease_ms
+
+    @property
     def expires_at(self) -> datetime | None:
         """When the lease runs out unless it is renewed, as far as this object knows."""
         return self._lease.expires_at
@@ -73,7 +80,7 @@ class AsyncLease:
 
     async def start(self) -> None:
         """Note that the work of a prefetched task begins now, so that a crash is charged to it."""
-        await self._hop(self._lease.start)
+        await self._hop.to_its_end(self._lease.start)
 
     async def renew(self, stage: str | None = None) -> None:
         """Push the lease out by its length from now; LeaseLost if it is no longer ours."""
@@ -102,3 +109,17 @@ class AsyncLease:
         """Append a record of progress that survives a crash."""
         lease = self._lease
         return await checkpoint.add(lease.session, lease.claimed, type, data, metadata)
+
+
+def give_back(leases: Sequence[Lease]) -> None:
+    """Hand back, in one transaction, what a cancelled claim was given: nobody works on it."""
+    if not leases:
+        return
+    session, released = leases[0].session, Cause(Outcome.RELEASE, WORKER)
+    try:
+        session.store.settle(
+            [Settlement(one.grant, one.task_id, released) for one in leases], session.now()
+        )
+        session.forget([one.grant for one in leases])
+    except OutlastError as error:
+        logging.getLogger("outlast").warning("giving back a cancelled claim: %s", error)

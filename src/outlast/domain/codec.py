@@ -22,27 +22,22 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
     """The value as JSON text; refuses what JSON, or the limits, cannot hold."""
     try:
         raw = _encoder.encode(value)
+        # What comes back equal was plain JSON; only the rest needs a closer look.
+        is_plain = len(raw) <= max_bytes and _decoder.decode(raw) == value
     except RecursionError as error:
         raise PayloadRejected(f"{name} is nested too deeply, or contains itself") from error
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as error:
         raise PayloadRejected(f"{name} is not storable as JSON: {error}") from error
     if len(raw) > max_bytes:
         raise PayloadRejected(
             f"{name} takes {len(raw)} bytes as JSON and at most {max_bytes} are allowed;"
             " store the data elsewhere and pass a reference"
         )
-    # What comes back equal was plain JSON; only the rest needs a closer look.
-    if _decoded_again(raw, name) != value:
+    if not is_plain:
         _refuse_silent_loss(value, name)
-    _refuse_depth(raw, name)
+    if len(raw) > 2 * MAX_DEPTH:
+        _refuse_depth(raw, name)
     return raw.decode()
-
-
-def _decoded_again(raw: bytes, name: str) -> Any:
-    try:
-        return _decoder.decode(raw)
-    except msgspec.DecodeError as error:
-        raise PayloadRejected(f"{name} is not storable as JSON: {error}") from error
 
 
 def decode(text: str) -> Any:

@@ -14,7 +14,7 @@ from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.task import Stored, Task, utc
 from outlast.engine.ids import new_id
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput, InvalidTransition, TaskNotFound
+from outlast.errors import InvalidInput, InvalidTransition, PayloadRejected, TaskNotFound
 from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.records import Key, NewTask, Statement
@@ -243,7 +243,11 @@ def _rows(
             key = None if keys is None else keys[n]
         except IndexError:
             raise InvalidInput(_ONE_FOR_EACH) from None
-        yield _fill(template, payload, task_id, key, settings, name=f"payload {n}")
+        try:
+            yield _fill(template, payload, task_id, key, settings)
+        except PayloadRejected:
+            codec.encode(payload, f"payload {n}")
+            raise
     if any(given is not None and len(given) > n + 1 for given in (task_ids, keys)):
         raise InvalidInput(_ONE_FOR_EACH)
 
@@ -257,21 +261,28 @@ def _fill(
     task_id: str | None,
     key: str | None,
     settings: Settings,
-    *,
-    name: str = "payload",
 ) -> NewTask:
     """One task of a call: its own id, payload, checksum and key."""
     task_id = new_id() if task_id is None else checked_name(task_id, "id")
-    text = None if payload is None else codec.encode(payload, name)
+    text = None if payload is None else codec.encode(payload, "payload")
     checksum = codec.payload_sum(task_id, template.kind, text)
-    if key is None:
-        return template._replace(id=task_id, payload=text, payload_sum=checksum)
-    reserved = Key(
+    reserved = None if key is None else _reserved(key, template.kind, text, settings)
+    _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _ = (
+        template
+    )
+    values = (
+        task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
+        not_before_ms, None, reserved,
+    )  # fmt: skip
+    return NewTask._make(values)
+
+
+def _reserved(key: str, kind: str, text: str | None, settings: Settings) -> Key:
+    return Key(
         checked_name(key, "idempotency_key"),
-        codec.request_hash(template.kind, None if text is None else codec.decode(text)),
+        codec.request_hash(kind, None if text is None else codec.decode(text)),
         duration_ms(settings.idempotency_ttl_seconds, "idempotency_ttl_seconds"),
     )
-    return template._replace(id=task_id, payload=text, payload_sum=checksum, key=reserved)
 
 
 def _as_task(new: NewTask, now: Instant) -> Task:

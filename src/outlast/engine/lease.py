@@ -136,13 +136,10 @@ def ended_leases(
     session: Session, pairs: Iterable[tuple[Lease, Any]]
 ) -> list[tuple[Session, Claimed, Any]]:
     """The leases and results that complete_many was given, checked before anything is written."""
-    ended = []
-    for pair in pairs:
-        if not (isinstance(pair, tuple | list) and len(pair) == 2):
-            raise InvalidInput("complete_many takes (lease, result) pairs")
-        lease, result = pair
-        of = lease.session
-        if of is not session and not of.is_over():
-            raise InvalidInput("complete_many takes leases that this very object handed out")
-        ended.append((of, lease.claimed, result))
+    given = list(pairs)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in given):
+        raise InvalidInput("complete_many takes (lease, result) pairs")
+    ended = [(lease.session, lease.claimed, result) for lease, result in given]
+    if any(of is not session and not of.is_over() for of, _, _ in ended):
+        raise InvalidInput("complete_many takes leases that this very object handed out")
     return ended

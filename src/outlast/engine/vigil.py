@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from outlast.clock import Clock
+from outlast.clock import Instant
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import Task
 from outlast.engine import claim
 from outlast.engine.lease import Lease
 from outlast.engine.session import Session
-from outlast.errors import TaskCancelled, TaskFailed, TaskNotFound
+from outlast.errors import StoreError, TaskCancelled, TaskFailed, TaskNotFound
 from outlast.store.base import StoreReads
 from outlast.store.records import ClaimRequest
 
@@ -27,15 +27,10 @@ class Vigil:
     """
 
     def __init__(
-        self,
-        reads: StoreReads,
-        timeout_seconds: float | None,
-        clock: Clock | None = None,
-        look_every_seconds: float = float("inf"),
+        self, reads: StoreReads, timeout_seconds: float | None, session: Session | None = None
     ) -> None:
         self._reads = reads
-        self._clock = clock
-        self._look_every_seconds = look_every_seconds
+        self._session = session
         now = time.monotonic()
         self._ends_at = float("inf") if timeout_seconds is None else now + timeout_seconds
         self._look_at = now
@@ -43,14 +38,22 @@ class Vigil:
 
     def begin(self) -> None:
         """About to look: what is committed from now on is news."""
+        self._refuse_when_closed()
         self._seen = self._reads.changes()
-        now = time.monotonic()
-        self._look_at = min(self._ends_at, now + self._look_every_seconds)
-        if self._clock is not None:
-            self._look_at = min(self._look_at, now + self._next_event_seconds(self._clock))
+        self._look_at = self._ends_at
+        if self._session is not None:
+            wait_seconds = min(
+                self._session.settings.heal_interval_seconds,
+                self._next_event_seconds(self._session.now()),
+            )
+            self._look_at = min(self._ends_at, time.monotonic() + wait_seconds)
 
-    def _next_event_seconds(self, clock: Clock) -> float:
-        now = clock.now()
+    def _refuse_when_closed(self) -> None:
+        """Others may keep the store open when this caller's own object is closed."""
+        if self._session is not None and self._session.is_over():
+            raise StoreError("this store was closed while work was waited for; open it again")
+
+    def _next_event_seconds(self, now: Instant) -> float:
         due_utc_ms, lease_end_mono_ms = self._reads.horizon(now)
         waits_ms = [
             at_ms - present_ms
@@ -66,6 +69,7 @@ class Vigil:
 
     def pause_seconds(self) -> float:
         """How long to sleep before the next look; 0 when there is a reason to look now."""
+        self._refuse_when_closed()
         left = self._look_at - time.monotonic()
         if left <= 0 or self._reads.changes() != self._seen:
             return 0.0
@@ -74,9 +78,7 @@ class Vigil:
 
 def claim_vigil(session: Session, timeout_seconds: float) -> Vigil:
     """A vigil for work."""
-    return Vigil(
-        session.store, timeout_seconds, session.clock, session.settings.heal_interval_seconds
-    )
+    return Vigil(session.store, timeout_seconds, session)
 
 
 def claim_when_ready(
@@ -124,7 +126,8 @@ def timeout_seconds(timeout: Duration | None) -> float | None:
 
 def too_late(task_id: str, timeout: Duration | None) -> TimeoutError:
     """The error of one who waited long enough; the task itself goes on."""
-    return TimeoutError(f"task {task_id} did not end within {timeout} s; it goes on, ask again")
+    waited = f"{timeout_seconds(timeout):g} s"
+    return TimeoutError(f"task {task_id} did not end within {waited}; it goes on, ask again")
 
 
 def outcome(task: Task | None, task_id: str) -> Any:

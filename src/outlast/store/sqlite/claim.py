@@ -19,6 +19,10 @@ from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
 
 PROMOTE_BATCH = 1000
 
+# Where a row of `candidates` has what decide() and the checksum ask for.
+COUNTERS = slice(5, 10)
+PAYLOAD_SUM, PAYLOAD = 11, 12
+
 log = logging.getLogger("outlast.claim")
 
 
@@ -30,29 +34,6 @@ class Claim(NamedTuple):
     token_floor: int
     now: Instant
     lease_ms: LeaseLength
-
-
-class Candidate(NamedTuple):
-    """A pending task as the pick found it."""
-
-    seq: int
-    id: str
-    kind: str
-    queue: str
-    group: str | None
-    attempt: int
-    retry_count: int
-    recovery_count: int
-    max_retries: int
-    max_recoveries: int
-    token: int
-    payload_sum: int
-    payload: str | None
-
-    @property
-    def situation(self) -> Situation:
-        """What decide() needs of it."""
-        return Situation(Status.PENDING, *self[5:10])
 
 
 CLAIMED = Cause(Outcome.CLAIM, WORKER)
@@ -67,9 +48,9 @@ def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed] | None:
     if not promote_due(tx, claim.now):
         return None
     limit = claim.request.limit
-    picked: list[Candidate] = []
+    picked: list[Row] = []
     for candidates in _eligible(tx, claim.request):
-        picked += [found for found in candidates if _is_runnable(tx, found, claim.now)]
+        picked += _runnable(tx, candidates, claim.now)
         if len(picked) >= limit:
             break
     return _start(tx, picked[:limit], claim)
@@ -77,6 +58,8 @@ def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed] | None:
 
 def promote_due(tx: Transaction, now: Instant) -> bool:
     """Make what is due eligible; False when more may be due than fit one transaction."""
+    if tx.value("next_due", {"now": now.utc_ms}) is None:
+        return True
     promoted = tx.run("promote_due", {"now": now.utc_ms, "limit": PROMOTE_BATCH})
     return promoted < PROMOTE_BATCH
 
@@ -87,7 +70,7 @@ def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Tas
         return None
     taken: list[Task] = []
     for candidates in _eligible(tx, request):
-        runnable = [found.seq for found in candidates if _is_runnable(tx, found, now)]
+        runnable = [row[0] for row in _runnable(tx, candidates, now)]
         seqs = runnable[: request.limit - len(taken)]
         if seqs:
             taken += [
@@ -99,8 +82,8 @@ def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Tas
     return taken
 
 
-def _eligible(tx: Transaction, request: ClaimRequest) -> Iterable[list[Candidate]]:
-    """Batches of candidates, queue by queue, until each queue has nothing more to offer.
+def _eligible(tx: Transaction, request: ClaimRequest) -> Iterable[list[Row]]:
+    """Batches of rows of `candidates`, queue by queue, until nothing more is on offer.
 
     A candidate that is settled or parked on the way leaves the index, so a range that was full
     is read again for what stood behind it.
@@ -115,8 +98,7 @@ def _eligible(tx: Transaction, request: ClaimRequest) -> Iterable[list[Candidate
             seqs = [seq for seq in found if seq not in offered]
             if seqs:
                 offered.update(seqs)
-                rows = tx.rows("candidates", {"seqs": int_array(seqs)})
-                yield [Candidate._make((*row[:-1], text_of(row[-1]))) for row in rows]
+                yield tx.rows("candidates", {"seqs": int_array(seqs)})
             if len(found) < request.limit or not seqs:
                 break
 
@@ -133,36 +115,47 @@ def _pick(tx: Transaction, request: ClaimRequest, queue: str) -> list[int]:
     return [row[0] for row in rows]
 
 
-def _is_runnable(tx: Transaction, candidate: Candidate, now: Instant) -> bool:
-    """Settle a task whose budgets are spent, set aside one whose payload was damaged on disk."""
-    expected = codec.payload_sum(candidate.id, candidate.kind, candidate.payload)
-    if candidate.payload_sum != expected:
-        log.error("task %s was damaged on disk and is parked as partial", candidate.id)
-        tx.run("park_damaged", {"seq": candidate.seq, "now": now.utc_ms})
-        return False
-    if decide(candidate.situation, CLAIMED).to is Status.RUNNING:
-        return True
-    row = tx.row("situation_by_id", {"id": candidate.id})
+def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]:
+    """Those that can run; the others are settled or set aside on the way."""
+    spent: dict[tuple[int, ...], bool] = {}
+    found = []
+    for row in candidates:
+        counters = row[COUNTERS]
+        if counters not in spent:
+            situation = Situation(Status.PENDING, *counters)
+            spent[counters] = decide(situation, CLAIMED).to is not Status.RUNNING
+        seq, task_id, kind = row[:3]
+        if row[PAYLOAD_SUM] != codec.payload_sum(task_id, kind, text_of(row[PAYLOAD])):
+            log.error("task %s was damaged on disk and is parked as partial", task_id)
+            tx.run("park_damaged", {"seq": seq, "now": now.utc_ms})
+        elif spent[counters]:
+            _fail_spent(tx, task_id, now)
+        else:
+            found.append(row)
+    return found
+
+
+def _fail_spent(tx: Transaction, task_id: str, now: Instant) -> None:
+    row = tx.row("situation_by_id", {"id": task_id})
     assert row is not None, "the row was read in this same transaction"
-    log.warning("ORPHAN_FAILED task %s: every attempt is used up", candidate.id)
+    log.warning("ORPHAN_FAILED task %s: every attempt is used up", task_id)
     move(tx, [(Standing(*row), CLAIMED, None)], now)
-    return False
 
 
-def _start(tx: Transaction, picked: list[Candidate], claim: Claim) -> list[Claimed]:
+def _start(tx: Transaction, picked: list[Row], claim: Claim) -> list[Claimed]:
     by_length: dict[int, list[int]] = defaultdict(list)
+    lengths_ms: dict[str, int] = {}
+    holder, floor = claim.holder, claim.token_floor
     claimed = []
-    for found in picked:
-        length_ms = claim.lease_ms(found.kind)
-        by_length[length_ms].append(found.seq)
-        token = max(found.token, claim.token_floor) + 1
-        grant = Grant(found.seq, claim.holder, token)
+    for seq, task_id, kind, queue, group, attempt, _, _, _, _, token, _, payload in picked:
+        if kind not in lengths_ms:
+            lengths_ms[kind] = claim.lease_ms(kind)
+        length_ms = lengths_ms[kind]
+        by_length[length_ms].append(seq)
+        grant = Grant(seq, holder, (max(floor, token)) + 1)
         claimed.append(
-            Claimed(
-                grant, found.id, found.kind, found.queue, found.group, found.payload,
-                found.attempt + 1, length_ms,
-            )
-        )  # fmt: skip
+            Claimed(grant, task_id, kind, queue, group, text_of(payload), attempt + 1, length_ms)
+        )
     for length_ms, seqs in by_length.items():
         _move_to_running(tx, seqs, length_ms, claim)
     return claimed

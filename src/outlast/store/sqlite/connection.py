@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from urllib.parse import quote
 
 import apsw
 
@@ -36,6 +35,8 @@ def guard_version(version: str | None = None) -> None:
 
 def connect(path: Path, synchronous: str, create_like: Path | None = None) -> apsw.Connection:
     """A connection with every pragma set; `create_like` gives a new file its mode."""
+    from urllib.parse import quote
+
     guard_version()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     uri = "file:" + quote(str(path))

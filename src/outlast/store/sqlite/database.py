@@ -17,6 +17,9 @@ from outlast.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
+# Taken page by page as it is needed; a batch must find its pages where it left them.
+WRITER_CACHE_KIB = 32 << 10
+
 
 class Database:
     """Rebuilt as a whole when the process has lost its locks."""
@@ -36,6 +39,7 @@ class Database:
             undo.callback(connection.close)
             ensure_wal(connection, path, is_new=False)
             connection.execute(sql("first_read")).fetchall()
+            connection.pragma("cache_size", -WRITER_CACHE_KIB)
             undo.callback(self.guard.release)
             self.guard.arm()
             limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)

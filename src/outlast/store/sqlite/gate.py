@@ -4,8 +4,7 @@ import fcntl
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from outlast import _host
 from outlast.errors import QueueStalled, StoreError
@@ -47,9 +46,8 @@ class WriteGate:
         self._limits = (stall_seconds, timeout_seconds)
         self._descriptor: int | None = folder.open_file(folder.gate)
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait for our turn, and give the gate up afterwards."""
+    def __enter__(self) -> None:
+        """Wait for our turn."""
         descriptor = self._descriptor
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
@@ -58,11 +56,17 @@ class WriteGate:
             while not _try_lock(descriptor):
                 patience = patience or Patience(*self._limits, self._holder)
                 patience.wait()
-            yield
-        finally:
-            # In a child forked meanwhile, the number may already be another file's.
-            if self._descriptor == descriptor:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        except BaseException:
+            # A signal's exception may come when the lock is ours and nobody knows it yet.
+            self.__exit__()
+            raise
+
+    def __exit__(self, *details: object) -> None:
+        """Give the gate up."""
+        descriptor = self._descriptor
+        # In a child forked meanwhile it was closed, and its number may be another file's.
+        if descriptor is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _holder(self) -> int | None:
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]

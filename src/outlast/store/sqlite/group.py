@@ -95,10 +95,12 @@ class GroupCommit:
                     self._refuse_when_too_late(deadline)
                 if self._may_lead(pending):
                     self._lead(pending)
-                elif pending.stage == NEW:
-                    pending.turn.wait(LOOK_FOR_ROOM_SECONDS)
+                elif pending.turn is None:
+                    # Whoever leads at once needs none; the others look again once they have it.
+                    pending.turn = Turn()
                 elif pending.stage != DECIDED:
-                    pending.turn.wait(LOOK_UP_SECONDS)
+                    is_outside = pending.stage == NEW
+                    pending.turn.wait(LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS)
         except BaseException:
             self._withdraw_or_wait(pending)
             raise
@@ -118,6 +120,7 @@ class GroupCommit:
         if self.withdraw(pending) or self._leader is pending:
             return
         while pending.stage == TAKEN and self._leader is not None:
+            pending.turn = pending.turn or Turn()
             pending.turn.wait(LOOK_UP_SECONDS)
 
     def withdraw(self, pending: Pending[Any]) -> bool:
@@ -231,7 +234,7 @@ class GroupCommit:
             if member.ear is not None:
                 loop, ear = member.ear
                 by_loop.setdefault(loop, []).append(ear)
-            elif member is not who:
+            elif member is not who and member.turn is not None:
                 member.turn.wake()
         for loop, ears in by_loop.items():
             _call_soon(loop, _wake_all, ears)

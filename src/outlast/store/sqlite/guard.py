@@ -2,6 +2,8 @@
 
 import os
 import random
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from outlast import _host
@@ -9,6 +11,7 @@ from outlast.errors import StoreReplaced
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
 _WAL_WRITE_LOCK_OFFSET = 120
+_WRITE_LOCK_QUESTION = _host.lock_question(_WAL_WRITE_LOCK_OFFSET)
 # After write, checkpoint and recovery lock come those of the readers' marks.
 _WAL_READ_LOCK_OFFSETS = range(123, 128)
 _CANARY_BASE = 1 << 50
@@ -32,6 +35,21 @@ def file_id(path: Path | str) -> FileId | None:
     return found.st_dev, found.st_ino
 
 
+# A folder's times move with the kernel's tick, or by whole seconds on old file systems: what was
+# seen sooner after a change than this may look the same after the next one.
+_TICK_NS = 50_000_000
+_WHOLE_SECONDS_NS = 2_050_000_000
+
+
+def _folder_state(folder: str) -> tuple[int, int, int]:
+    """Which folder lies there, and when a name in it last changed."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_dev, found.st_ctime_ns)
+
+
 class FileGuard:
     """Remembers which files were opened, and asks the kernel whether our locks on them stand.
 
@@ -49,13 +67,17 @@ class FileGuard:
         self._paths = (str(database), f"{database}-wal", self._shm_path, str(openers))
         self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
+        self._folders = (str(database.parent), str(openers.parent))
+        self._folders_seen: tuple[tuple[int, int, int], ...] | None = None
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
+        self._canary_question = _host.lock_question(self._canary)
         self._can_ask = _host.can_ask_for_lock_owner()
 
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
+        self._folders_seen = None
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
@@ -85,7 +107,21 @@ class FileGuard:
         self._anchors.clear()
 
     def check_files(self) -> None:
-        """Refuse to go on when database, WAL or openers' lock were replaced or removed."""
+        """Refuse to go on when database, WAL or openers' lock were replaced or removed.
+
+        No name in a folder changes without the folder's own times, so most checks end there.
+        """
+        seen = (_folder_state(self._folders[0]), _folder_state(self._folders[1]))
+        if seen == self._folders_seen:
+            return
+        self._folders_seen = None
+        self._check_each_file()
+        changed_ns = max(state[2] for state in seen)
+        tick_ns = _TICK_NS if changed_ns % 1_000_000_000 else _WHOLE_SECONDS_NS
+        if changed_ns and time.time_ns() - changed_ns > tick_ns:
+            self._folders_seen = seen
+
+    def _check_each_file(self) -> None:
         for path, remembered in zip(self._paths, self._ids, strict=True):
             if remembered != file_id(path):
                 raise StoreReplaced(
@@ -110,12 +146,12 @@ class FileGuard:
         """Whether the kernel still knows our write lock and our canary."""
         if not self._can_ask or self._shm_id is None:
             return True
-        return self._ours(self._shm_id, _WAL_WRITE_LOCK_OFFSET) and self.canary_stands()
+        return self._ours(self._shm_id, _WRITE_LOCK_QUESTION) and self.canary_stands()
 
     def canary_stands(self) -> bool:
         """Whether the kernel still knows the lock that only the loss of all locks removes."""
         main = self._ids[0]
-        return not self._can_ask or main is None or self._ours(main, self._canary)
+        return not self._can_ask or main is None or self._ours(main, self._canary_question)
 
     def writer_pid(self) -> int | None:
         """The process that holds the write lock at this moment."""
@@ -132,9 +168,14 @@ class FileGuard:
         owners = [_host.lock_owner(shm, offset) for offset in _WAL_READ_LOCK_OFFSETS]
         return sorted({owner.pid for owner in owners if owner is not None})
 
-    def _ours(self, file: FileId, offset: int) -> bool:
-        owner = _host.lock_owner(self._descriptor(file), offset)
-        return owner is not None and owner.pid == os.getpid()
+    def _ours(self, file: FileId, question: bytes) -> bool:
+        """Whether a lock of ours stands; a descriptor that says no is looked up anew first."""
+        known = self._descriptors.get(file)
+        if known is not None:
+            with suppress(OSError):
+                if _host.is_locked_by_us(known, question):
+                    return True
+        return _host.is_locked_by_us(self._descriptor(file), question)
 
     def _descriptor(self, file: FileId) -> int:
         """SQLite's own descriptor of a file; looked up again if it was closed under us."""

@@ -63,10 +63,9 @@ class Healer:
             back, spent = self._in_batches(
                 policy.batch,
                 now,
-                lambda tx: [
-                    (standing, _expiry(standing, policy), None)
-                    for standing in _expired(tx, now, policy.batch)
-                ],
+                lambda tx: _endings(
+                    _expired(tx, now, policy.batch), lambda standing: _expiry(standing, policy)
+                ),
             )
             put_back, failed = put_back + back, failed + spent
         return Healed(put_back, failed, tuple(found.peer.name for found in dead))
@@ -77,10 +76,10 @@ class Healer:
         tally = self._in_batches(
             policy.batch,
             now,
-            lambda tx: [
-                (standing, _loss(standing, found, policy), None)
-                for standing in _standings(tx, "situations_of_incarnation", values)
-            ],
+            lambda tx: _endings(
+                _standings(tx, "situations_of_incarnation", values),
+                lambda standing: _loss(standing, found, policy),
+            ),
         )
         ending = {"incarnation": peer.incarnation, "state": "dead", "now": now.utc_ms}
         self._write("heal", lambda tx: tx.run("end_worker", ending))
@@ -108,7 +107,21 @@ class Healer:
 
 
 def _standings(tx: Transaction, name: str, values: dict[str, object]) -> list[Standing]:
-    return [Standing(*row) for row in tx.rows(name, values)]
+    return [Standing._make(row) for row in tx.rows(name, values)]
+
+
+def _endings(standings: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Ending]:
+    """The same cause for all that differ in nothing that it says, so that they move as one set."""
+    causes: dict[Cause, Cause] = {}
+    by_holder: dict[object, Cause] = {}
+    endings: list[Ending] = []
+    for standing in standings:
+        alike = (standing.worker, standing.unstarted and (standing.seq, standing.token))
+        if alike not in by_holder:
+            found = cause(standing)
+            by_holder[alike] = causes.setdefault(found, found)
+        endings.append((standing, by_holder[alike], None))
+    return endings
 
 
 def _expired(tx: Transaction, now: Instant, limit: int) -> list[Standing]:

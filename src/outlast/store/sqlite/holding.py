@@ -85,8 +85,7 @@ class Holding:
         """The ends of leases are committed."""
         incarnation = self._incarnation
         if incarnation is not None:
-            for grant in grants:
-                incarnation.lock_file.clear(grant)
+            incarnation.lock_file.clear(grants)
 
     def end(self, has_left: bool) -> None:
         """A lock file outlives a process that could not say goodbye: free, it says who died."""

@@ -12,6 +12,7 @@ import os
 import struct
 import threading
 import zlib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -68,14 +69,17 @@ class LockFile:
             self._map[at : at + _SLOT.size] = _slot(grant.seq, grant.token)
             return True
 
-    def clear(self, grant: Grant) -> None:
-        """Forget a lease whose end is committed; a newer one on the same task keeps its slot."""
+    def clear(self, grants: Sequence[Grant]) -> None:
+        """Forget leases whose ends are committed; a newer one on the same task keeps its slot."""
+        if not self._used:
+            return
         with self._mutex:
-            slot = self._used.pop((grant.seq, grant.token), None)
-            if slot is not None and not self._is_closed:
-                at = _HEADER_BYTES + slot * _SLOT.size
-                self._map[at : at + _SLOT.size] = _EMPTY
-                self._free.append(slot)
+            for grant in grants:
+                slot = self._used.pop((grant.seq, grant.token), None)
+                if slot is not None and not self._is_closed:
+                    at = _HEADER_BYTES + slot * _SLOT.size
+                    self._map[at : at + _SLOT.size] = _EMPTY
+                    self._free.append(slot)
 
     def remove(self) -> None:
         """Leave for good: the name goes first, while the lock is still ours."""

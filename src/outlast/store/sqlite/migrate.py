@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
@@ -33,10 +33,9 @@ class Migration(NamedTuple):
 def all_migrations() -> tuple[Migration, ...]:
     """Every migration this library ships, in order."""
     found = []
-    for file in files(__package__).joinpath("migrations").iterdir():
-        if file.name.endswith(".sql"):
-            number, _, name = file.name.removesuffix(".sql").partition("_")
-            found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    for file in Path(__file__).with_name("migrations").glob("*.sql"):
+        number, _, name = file.stem.partition("_")
+        found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
     return tuple(sorted(found))
 
 

@@ -54,13 +54,11 @@ class Pending(Generic[T]):
 
     __slots__ = ("_error", "_guide", "_result", "committed", "ear", "operation", "stage", "turn")
 
-    def __init__(
-        self, operation: Operation[T] | Exclusive[T], guide: Guide, turn: Turn | None = None
-    ) -> None:
+    def __init__(self, operation: Operation[T] | Exclusive[T], guide: Guide) -> None:
         self.operation = operation
         self.stage = NEW
         self.committed = False
-        self.turn = turn or Turn()
+        self.turn: Turn | None = None
         self.ear: Any = None
         self._guide = guide
         self._result: Any = None

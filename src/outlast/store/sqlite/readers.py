@@ -1,6 +1,5 @@
 """Reading connections: each read is one consistent snapshot and never waits for the writer."""
 
-import ctypes
 import logging
 import threading
 import weakref
@@ -135,4 +134,6 @@ def immortalize(connection: apsw.Connection) -> None:
     In a forked child, closing an inherited connection would roll back, and a roll back would
     scribble into memory that is shared with the parent.
     """
+    import ctypes
+
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

@@ -29,9 +29,6 @@ class Standing(NamedTuple):
     worker: str | None
     unstarted: int
     keyed: int
-    state_changed_at: int
-    lease_expires_at: int | None
-    lease_expires_mono_ms: int | None
 
     @property
     def situation(self) -> Situation:
@@ -65,12 +62,16 @@ def settle_grants(
     endings: list[Ending] = []
     ended: set[Grant] = set()
     for grant, _, cause, result in settlements:
-        found = standing.get(grant.seq)
-        if found is not None and is_current(found, grant):
+        seq, holder, token = grant
+        found = standing.get(seq)
+        if (
+            found is not None
+            and (found.token, found.holder, found.status) == (token, holder, "running")
+            and grant not in ended
+        ):
             answers.append(True)
             endings.append((found, cause, result))
             ended.add(grant)
-            del standing[grant.seq]
         elif grant in ended or tx.value("settled_by_grant", grant._asdict()) is not None:
             answers.append(False)
         else:
@@ -87,15 +88,6 @@ def settle_together(
     together = [one for settlements, _ in calls for one in settlements]
     answers = iter(settle_grants(tx, together, latest))
     return [[next(answers) for _ in settlements] for settlements, _ in calls]
-
-
-def is_current(found: Standing, grant: Grant) -> bool:
-    """Whether a proof of ownership names the present holder."""
-    return (
-        found.status == Status.RUNNING
-        and found.holder == grant.holder
-        and found.token == grant.token
-    )
 
 
 def settle_task(tx: Transaction, task_id: str, cause: Cause, now: Instant) -> None:

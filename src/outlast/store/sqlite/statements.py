@@ -1,13 +1,12 @@
 """SQL lives in files, one operation each; this is how the store reads them."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 # All at once: a process that runs out of descriptors must still find its statements.
 _TEXTS = {
-    file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
-    for file in files(__package__).joinpath("sql").iterdir()
-    if file.name.endswith(".sql")
+    file.stem: file.read_text(encoding="utf-8")
+    for file in Path(__file__).with_name("sql").glob("*.sql")
 }
 
 

@@ -51,7 +51,6 @@ class Transaction:
         self.connection.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
-    def run_many(self, name: str, values: Sequence[Values] | Sequence[Row]) -> None:
+    def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""
-        if values:
-            self.connection.executemany(sql(name), values)
+        self.connection.executemany(sql(name), values)

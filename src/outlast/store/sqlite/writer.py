@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +127,11 @@ class Writer:
                 patience = patience or Patience(*self._limits_seconds, self._guard.writer_pid)
                 patience.wait()
 
-    def _open_gate(self) -> AbstractContextManager[None]:
+    def _open_gate(self) -> WriteGate:
         """The gate of a store that is open; asked for under the mutex, as closing is."""
         if self._closed:
             raise Closed("this store was closed; open it again")
-        return self._gate.held()
+        return self._gate
 
     def _refuse_lost_locks(self) -> None:
         if not self._guard.locks_stand():

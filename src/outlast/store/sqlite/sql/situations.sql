@@ -1,1 +1,3 @@
-SELECT s.* FROM carray(:seqs) c CROSS JOIN task_situations s ON s.seq = c.value
+SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
+       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed
+FROM carray(:seqs) c CROSS JOIN task_situations s ON s.seq = c.value

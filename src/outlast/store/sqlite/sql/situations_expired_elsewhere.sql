@@ -1,5 +1,7 @@
 -- Leases of other boots have only UTC in common with us.
-SELECT s.* FROM workers w CROSS JOIN task_situations s
+SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
+       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed
+FROM workers w CROSS JOIN task_situations s
     ON s.holder = w.seq AND s.status = 'running'
 WHERE w.state = 'alive' AND w.boot_id <> :boot_id AND s.lease_expires_at <= :now
 LIMIT :limit

@@ -1,0 +1,96 @@
+"""Whatever threads may ask of Outlast, coroutines may ask of AsyncOutlast, in the same words."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from outlast import AsyncLease, AsyncOutlast, Lease, Outlast
+
+# What the engine's own modules use of a lease; AsyncLease gives them the lease itself.
+OF_THE_ENGINE = {"claimed", "grant", "renew_soon", "session"}
+
+
+def _verbs(of: type) -> list[str]:
+    return sorted(
+        name for name, value in vars(of).items() if callable(value) and not name.startswith("_")
+    )
+
+
+def _properties(of: type) -> dict[str, property]:
+    found = {name: value for name, value in vars(of).items() if isinstance(value, property)}
+    return {name: value for name, value in found.items() if name not in OF_THE_ENGINE}
+
+
+def _parameters(verb: object) -> list[inspect.Parameter]:
+    """The parameters of a verb, with a lease being a lease."""
+    assert callable(verb)
+    return [
+        one.replace(annotation=str(one.annotation).replace("aio.lease.AsyncLease", "engine.lease.Lease"))
+        for one in inspect.signature(verb).parameters.values()
+    ]
+
+
+@pytest.mark.parametrize("name", _verbs(Outlast))
+def test_every_verb_is_a_coroutine_function_with_the_same_parameters(name: str) -> None:
+    ours, theirs = getattr(AsyncOutlast, name), getattr(Outlast, name)
+    assert inspect.iscoroutinefunction(ours)
+    assert _parameters(ours) == _parameters(theirs)
+    assert inspect.getdoc(ours) == inspect.getdoc(theirs)
+    assert ours.__name__ == name
+
+
+@pytest.mark.parametrize("name", sorted(set(_verbs(Lease)) - OF_THE_ENGINE))
+def test_every_verb_of_a_lease_is_a_coroutine_function_with_the_same_parameters(name: str) -> None:
+    ours, theirs = getattr(AsyncLease, name), getattr(Lease, name)
+    assert inspect.iscoroutinefunction(ours)
+    assert _parameters(ours) == _parameters(theirs)
+    assert inspect.getdoc(ours) == inspect.getdoc(theirs)
+
+
+@pytest.mark.parametrize("name", sorted(_properties(Lease)))
+def test_every_property_of_a_lease_is_there_without_awaiting(name: str) -> None:
+    ours, theirs = getattr(AsyncLease, name), getattr(Lease, name)
+    assert isinstance(ours, property)
+    assert inspect.getdoc(ours) == inspect.getdoc(theirs)
+
+
+def test_they_are_made_alike_but_for_the_handle_that_only_our_own_code_passes() -> None:
+    ours, theirs = (inspect.signature(one).parameters for one in (AsyncOutlast, Outlast))
+    assert list(ours) == list(theirs)
+    for name in list(ours)[1:]:
+        assert ours[name] == theirs[name]
+
+
+def test_there_is_nothing_more_than_the_contract() -> None:
+    """`in_thread` is the way to what only threads can be asked."""
+    assert set(_verbs(AsyncOutlast)) - set(_verbs(Outlast)) == {"in_thread"}
+    assert set(_verbs(AsyncLease)) - set(_verbs(Lease)) == set()
+
+
+_IMPORTS = """
+import sys
+import outlast
+outlast.Settings()
+with outlast.Outlast(sys.argv[1]) as app:
+    app.enqueue("work", id="t1")
+    (lease,) = app.claim("w", wait=1)
+    lease.complete(1)
+    assert app.get("t1").wait(1) == 1
+print(*sorted({"asyncio", "concurrent.futures", "outlast.aio"} & set(sys.modules)))
+outlast.AsyncOutlast
+print(*sorted({"asyncio", "concurrent.futures", "outlast.aio"} & set(sys.modules)))
+"""
+
+
+def test_who_uses_no_coroutines_does_not_import_what_they_need(database: object) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORTS, str(database)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["", "asyncio concurrent.futures outlast.aio"]
