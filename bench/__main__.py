@@ -42,11 +42,12 @@ def run(name: str, sizes: Sizes, write: bool) -> None:
     elif name == "profile":
         breakdown.main(sizes, write)
     else:
-        described = machine.describe()
+        conditions = machine.conditions()
         rows = run_scenario(name, sizes)
         print(report.table(rows))
         if write and rows:
-            report.write(figures.keep(name, described, rows), list(SCENARIOS))
+            found = figures.Scenario(machine.describe(), conditions, rows)
+            report.write(figures.keep(name, found), list(SCENARIOS))
     print(f"({name}: {time.perf_counter() - began:.0f} s)", flush=True)
 
 

@@ -6,6 +6,7 @@ unsynced, for SQLite's share and the disk's; under the profiler, for Python's sh
 
 import cProfile
 import pstats
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -160,7 +161,8 @@ def functions(case: Case, python_us: float) -> list[Part]:
 
 def label_of(file: str, line: int, name: str) -> str:
     if file == "~":
-        return name.strip("<>").replace("built-in method ", "").replace("|", "/")
+        plain = re.sub(r" at 0x[0-9a-f]+", "", name.strip("<>").replace("|", "/"))
+        return plain.replace("built-in method ", "")
     _, inside, rest = file.rpartition("outlast/")
     return f"{rest if inside else Path(file).name}: {name}"
 

@@ -1,6 +1,5 @@
 """The figures of the last kept run of each scenario, so that one can be measured anew alone."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,9 +10,10 @@ KEPT = Path(__file__).with_name("figures.json")
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """What a scenario found, and on what machine."""
+    """What a scenario found, on what machine, and what the machine was up to."""
 
     machine: str
+    conditions: str
     rows: list[Row]
 
 
@@ -26,9 +26,9 @@ def load(path: Path = KEPT) -> Figures:
     return msgspec.json.decode(path.read_bytes(), type=Figures)
 
 
-def keep(name: str, machine: str, rows: Sequence[Row], path: Path = KEPT) -> Figures:
+def keep(name: str, scenario: Scenario, path: Path = KEPT) -> Figures:
     """Put a scenario's figures in place of its older ones; returns all."""
-    figures = load(path) | {name: Scenario(machine, list(rows))}
+    figures = load(path) | {name: scenario}
     text = msgspec.json.format(msgspec.json.encode(figures), indent=1)
     path.write_bytes(text + b"\n")
     return figures

@@ -63,13 +63,16 @@ def processor() -> str:
 
 
 def describe() -> str:
-    """The machine in one sentence, with how busy it was when the measuring began."""
-    with empty_folder() as folder:
-        system, sync = file_system_of(folder), sync_us(folder)
-    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    """The machine in half a sentence."""
     return (
         f"{os.cpu_count()} cores ({processor()}), Linux {platform.release()},"
-        f" Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, {system};"
-        f" appending a page and syncing it takes {sync:.0f} µs;"
-        f" load average over 1, 5 and 15 minutes at the start: {load}"
+        f" Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()},"
+        f" {file_system_of(on_disk())}"
     )
+
+
+def conditions() -> str:
+    """How fast the disk and how busy the machine is just now."""
+    with empty_folder() as folder:
+        sync = sync_us(folder)
+    return f"{sync:.0f} µs, {os.getloadavg()[0]:.1f}"

@@ -85,14 +85,21 @@ def in_order(figures: Figures, order: Sequence[str]) -> list[Row]:
 
 
 def machines(figures: Figures, order: Sequence[str]) -> str:
-    """One sentence if all scenarios saw the same machine, else one for each group of them."""
+    """One sentence for each machine, normally one, and the conditions of each scenario."""
     names: dict[str, list[str]] = {}
     for name in order:
         if name in figures:
             names.setdefault(figures[name].machine, []).append(name)
-    if len(names) == 1:
-        return f"Measured on {next(iter(names))}."
-    return "\n".join(f"- {', '.join(of)}: measured on {text}." for text, of in names.items())
+    sentences = [
+        f"Measured on {machine}{': ' + ', '.join(of) if len(names) > 1 else ''}."
+        for machine, of in names.items()
+    ]
+    met = "; ".join(f"{name} {figures[name].conditions}" for name in order if name in figures)
+    sentences.append(
+        "What appending a page and syncing it took, and the load average, when each scenario"
+        f" began: {met}."
+    )
+    return "\n\n".join(sentences)
 
 
 def body(figures: Figures, order: Sequence[str]) -> str:

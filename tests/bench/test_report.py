@@ -34,7 +34,9 @@ def test_a_line_shows_figures_spread_bounds_and_verdict() -> None:
 
 
 def test_bad_results_are_published_and_named_once_more() -> None:
-    text = report.body({"one": figures.Scenario("a machine", [GOOD, FAIR, BAD, LESS])}, ["one"])
+    text = report.body(
+        {"one": figures.Scenario("a machine", "90 µs, 0.1", [GOOD, FAIR, BAD, LESS])}, ["one"]
+    )
     assert text.count("**not reached**") == 2
     assert "- Not reached: slow: 0.3, at least 0.5 wanted." in text
     assert "- Not reached: memory: 45, at most 40 wanted." in text
@@ -44,23 +46,24 @@ def test_bad_results_are_published_and_named_once_more() -> None:
 
 def test_scenarios_measured_on_different_machines_say_so() -> None:
     found = {
-        "one": figures.Scenario("an old machine", [GOOD]),
-        "two": figures.Scenario("a new machine", [BAD]),
-        "three": figures.Scenario("an old machine", [FAIR]),
+        "one": figures.Scenario("an old machine", "9 µs, 0.1", [GOOD]),
+        "two": figures.Scenario("a new machine", "1 µs, 0.2", [BAD]),
+        "three": figures.Scenario("an old machine", "8 µs, 0.3", [FAIR]),
     }
     said = report.machines(found, ["one", "two", "three"])
-    assert said == ("- one, three: measured on an old machine.\n- two: measured on a new machine.")
+    assert "Measured on an old machine: one, three." in said
+    assert "Measured on a new machine: two." in said
+    assert "one 9 µs, 0.1; two 1 µs, 0.2; three 8 µs, 0.3." in said
 
 
 def test_one_scenario_is_kept_without_touching_the_others(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    figures.keep("one", "m", [GOOD, BAD], path)
-    figures.keep("two", "m", [FAIR], path)
-    figures.keep("one", "n", [LESS], path)
-    assert figures.load(path) == {
-        "one": figures.Scenario("n", [LESS]),
-        "two": figures.Scenario("m", [FAIR]),
-    }
+    old, new = (figures.Scenario("m", "c", rows) for rows in ([GOOD, BAD], [LESS]))
+    other = figures.Scenario("m", "c", [FAIR])
+    figures.keep("one", old, path)
+    figures.keep("two", other, path)
+    figures.keep("one", new, path)
+    assert figures.load(path) == {"one": new, "two": other}
     assert report.in_order(figures.load(path), ["two", "never run", "one"]) == [FAIR, LESS]
 
 

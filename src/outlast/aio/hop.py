@@ -43,6 +43,7 @@ class Hop:
         """Run a call whose result must not be lost: nobody there to take it, it is undone."""
         running = self._submit(call)
         waiting = asyncio.wrap_future(running)
+        waiting.add_done_callback(_is_seen)
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
@@ -79,6 +80,12 @@ class Hop:
             pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.get_running_loop().run_in_executor(None, pool.shutdown)
+
+
+def _is_seen(waiting: asyncio.Future[T]) -> None:
+    """To one who was cancelled the call's own error is no news, and nothing to be logged."""
+    if not waiting.cancelled():
+        waiting.exception()
 
 
 async def _until_done(running: Future[T], waiting: asyncio.Future[T]) -> None:

@@ -19,6 +19,10 @@ from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.records import Key, NewTask, Statement
 
+# Named here because an annotation inside a function is evaluated at each call.
+Ids = Callable[[], list[str]]
+TaskOrId = Task | str
+
 BULK_LIMIT = 100_000
 CHUNK = 10_000
 MAX_PRIORITY = (1 << 31) - 1
@@ -76,14 +80,14 @@ def enqueue_soon(
     *,
     task_id: str | None,
     key: str | None,
-) -> Future[Task | str]:
+) -> Future[TaskOrId]:
     """The future of a new task, or of the id of one that was there already."""
     now = opener.now()
     template = _template(kind, options, opener.settings, now)
     new = _fill(template, payload, task_id, key, opener.settings)
     also = checked_statements(options.also)
 
-    def finish(stored: Callable[[], list[str]]) -> Task | str:
+    def finish(stored: Ids) -> TaskOrId:
         (stored_id,) = stored()
         is_new = stored_id == new.id and (key is None or task_id is None)
         return _as_task(new, now) if is_new else stored_id

@@ -15,6 +15,8 @@ from outlast.errors import InvalidInput
 from outlast.store.future import Future
 from outlast.store.records import Claimed, Grant, Statement
 
+Renewed = Callable[[], None]
+
 
 class Lease:
     """Time-limited ownership of one task."""
@@ -103,7 +105,7 @@ class Lease:
         """The same as a future."""
         now = self._session.now()
 
-        def finish(renewed: Callable[[], None]) -> None:
+        def finish(renewed: Renewed) -> None:
             renewed()
             self._renewed_at_ms = now.utc_ms
 

@@ -16,6 +16,8 @@ from outlast.errors import InvalidInput, InvalidTransition, LeaseLost, Permanent
 from outlast.store.future import Future
 from outlast.store.records import Claimed, Settlement, Statement
 
+Answers = Callable[[], list[bool]]
+
 MAX_ERROR_CHARACTERS = 10_000
 
 
@@ -108,7 +110,7 @@ def renew(
     session.refuse_strangers(claimed.task_id)
     stage = None if stage is None else checked_name(stage, "stage")
 
-    def finish(renewed: Callable[[], list[bool]]) -> None:
+    def finish(renewed: Answers) -> None:
         if not all(renewed()):
             session.forget([claimed.grant])
             raise LeaseLost(claimed.task_id)
@@ -194,7 +196,7 @@ def _settle(
     session.refuse_strangers(claimed.task_id)
     settlement = Settlement(claimed.grant, claimed.task_id, cause, result)
 
-    def finish(settled: Callable[[], list[bool]]) -> bool:
+    def finish(settled: Answers) -> bool:
         try:
             (answer,) = settled()
         except LeaseLost:

@@ -21,6 +21,7 @@ import apsw
 from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
+from outlast.store.sqlite.usher import Usher, tell_coroutines
 
 T = TypeVar("T")
 
@@ -63,9 +64,8 @@ class GroupCommit:
         self._leader: Leader | None = None
         self._leading_thread = 0
         self._under_way: Group | None = None
-        self._usher = Turn()
-        self._usher_is_called = False
-        self._room_ears: deque[Callable[[], None]] = deque()
+        self._usher = Usher(self, later, self._room_timeout_seconds)
+        self._untold: list[Group] = []
 
     def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
         """The future of an operation, which joins the queue when it is asked for or awaited.
@@ -74,13 +74,15 @@ class GroupCommit:
         """
         return Pending(operation, self)
 
-    def _enter(self, pending: Pending[Any]) -> bool:
+    def enter(self, pending: Pending[Any], turn: Turn | None = None) -> bool:
+        """Join the queue, to be woken by this turn; False while it is full."""
         with self._mutex:
             if pending.stage != NEW:
                 return True
             queue = self._alone if pending.operation.alone else self._shared
             if len(queue) >= self._most_waiting:
                 return False
+            pending.turn = turn or pending.turn
             queue.append(pending)
             pending.stage = WAITING
             return True
@@ -90,9 +92,10 @@ class GroupCommit:
         deadline = 0.0
         try:
             while pending.stage != DECIDED:
-                if pending.stage == NEW and not self._enter(pending):
+                if pending.stage == NEW and not self.enter(pending):
                     deadline = deadline or time.monotonic() + self._room_timeout_seconds
-                    self._refuse_when_too_late(deadline)
+                    if time.monotonic() > deadline:
+                        raise self.full()
                 if self._may_lead(pending):
                     self._lead(pending)
                 elif pending.turn is None:
@@ -107,13 +110,15 @@ class GroupCommit:
         finally:
             if self._leader is pending:
                 self._step_down(pending)
+            if self._untold:
+                self._tell_all()
 
-    def _refuse_when_too_late(self, deadline: float) -> None:
-        if time.monotonic() > deadline:
-            raise QueueFull(
-                f"{self._most_waiting} operations have been waiting to be stored for"
-                f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
-            )
+    def full(self) -> QueueFull:
+        """The error of one who waited for room too long."""
+        return QueueFull(
+            f"{self._most_waiting} operations have been waiting to be stored for"
+            f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
+        )
 
     def _withdraw_or_wait(self, pending: Pending[Any]) -> None:
         """An interrupted caller takes its operation back, or waits for what is under way."""
@@ -123,14 +128,32 @@ class GroupCommit:
             pending.turn = pending.turn or Turn()
             pending.turn.wait(LOOK_UP_SECONDS)
 
-    def withdraw(self, pending: Pending[Any]) -> bool:
+    def withdraw(self, pending: Pending[Any], why: BaseException | None = None) -> bool:
         """Take an operation back before it is begun; False when it is too late for that."""
         with self._mutex:
             if pending.stage == WAITING:
                 queue = self._alone if pending.operation.alone else self._shared
                 queue.remove(pending)
                 pending.stage = NEW
-            return pending.stage == NEW
+            is_back = pending.stage == NEW
+            if is_back and why is not None:
+                pending.fail(why)
+            return is_back
+
+    def has_followers(self) -> bool:
+        """Whether anybody waits for a group."""
+        return bool(self._shared)
+
+    def lead_if_nobody_does(self, who: Leader) -> bool:
+        """Lead one group unless another does; False when it was another's."""
+        if not self._may_lead(who):
+            return False
+        try:
+            self._lead(who)
+        finally:
+            if self._leader is who:
+                self._step_down(who)
+        return True
 
     def _may_lead(self, who: Leader) -> bool:
         with self._mutex:
@@ -179,10 +202,7 @@ class GroupCommit:
                 for member in group.members:
                     member.stage = TAKEN
                 self._shared.clear()
-            ears = list(self._room_ears)
-            self._room_ears.clear()
-        for ear in ears:
-            ear()
+        self._usher.tell_of_room()
         return group
 
     def _step_down(self, who: Leader) -> None:
@@ -192,10 +212,13 @@ class GroupCommit:
             self._leading_thread = 0
             self._leader = self._successor(group)
             next_turn = _turn_of(self._leader) or (self._shared[0].turn if self._shared else None)
+            if group is not None:
+                self._untold.append(group)
         if next_turn is not None:
             next_turn.wake()
-        if group is not None:
-            self._tell(group, who)
+        if next_turn is self._usher.turn:
+            self._usher.call()
+        self._tell_all()
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
@@ -206,6 +229,11 @@ class GroupCommit:
         for member in reversed(undecided):
             if group.commit_sent:
                 member.doubt("the leader of its group was interrupted")
+                continue
+            if member.operation.alone and member.ear is not None:
+                # It was a coroutine's, and has no thread yet to be run by.
+                member.stage = NEW
+                self._usher.call(member)
                 continue
             queue = self._alone if member.operation.alone else self._shared
             if member not in queue:
@@ -223,89 +251,25 @@ class GroupCommit:
             return self._alone[0]
         if was_alone and self._shared:
             first = self._shared[0]
-            if first.turn is not self._usher:
+            if first.turn is not self._usher.turn:
                 return first
-            return self._usher if self._usher_is_called else None
+            return self._usher.turn if self._usher.is_there else None
         return None
 
-    def _tell(self, group: Group, who: Leader) -> None:
-        by_loop: dict[Any, list[Any]] = {}
-        for member in group.members:
-            if member.ear is not None:
-                loop, ear = member.ear
-                by_loop.setdefault(loop, []).append(ear)
-            elif member is not who and member.turn is not None:
-                member.turn.wake()
-        for loop, ears in by_loop.items():
-            _call_soon(loop, _wake_all, ears)
-
-    # Coroutines
+    def _tell_all(self) -> None:
+        """Wake whoever waits for what is decided; safe to be repeated after an interruption."""
+        while self._untold:
+            members = self._untold[0].members
+            for member in members:
+                if member.turn is not None and member.ear is None:
+                    member.turn.wake()
+            tell_coroutines([member.ear for member in members if member.ear is not None])
+            with self._mutex:
+                del self._untold[:1]
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
-        """Await what a leader decides; cancelled too late to be withdrawn, it is awaited still."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
-        cancelled: BaseException | None = None
-        deadline = loop.time() + self._room_timeout_seconds
-        while pending.stage != DECIDED:
-            ear = loop.create_future()
-            try:
-                if pending.stage == NEW and not pending.operation.alone:
-                    pending.turn = self._usher
-                if not self._enter(pending):
-                    yield from self._await_room(loop, ear, deadline)
-                    continue
-                with self._mutex:
-                    pending.ear = (loop, ear)
-                    if pending.stage == DECIDED:
-                        break
-                self._call_usher(pending)
-                yield from ear
-            except asyncio.CancelledError as error:
-                if self.withdraw(pending):
-                    raise
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
-
-    def _await_room(self, loop: Any, ear: Any, deadline: float) -> Generator[Any, None, None]:
-        if loop.time() > deadline:
-            self._refuse_when_too_late(0.0)
-        self._room_ears.append(lambda: _call_soon(loop, _wake_all, [ear]))
-        later = loop.call_later(LOOK_UP_SECONDS, _wake_all, [ear])
-        self._call_usher(None)
-        try:
-            yield from ear
-        finally:
-            later.cancel()
-
-    def _call_usher(self, pending: Pending[Any] | None) -> None:
-        """One job in the executor leads for all coroutines; a lone operation has its own."""
-        if pending is not None and pending.operation.alone:
-            self._later(lambda: self.see_through(pending))
-            return
-        with self._mutex:
-            if self._usher_is_called:
-                return
-            self._usher_is_called = True
-        self._later(self._lead_for_coroutines)
-
-    def _lead_for_coroutines(self) -> None:
-        usher = self._usher
-        try:
-            while True:
-                with self._mutex:
-                    if not self._shared:
-                        self._usher_is_called = False
-                        return
-                if self._may_lead(usher):
-                    self._lead(usher)
-                else:
-                    usher.wait(LOOK_UP_SECONDS)
-        finally:
-            if self._leader is usher:
-                self._step_down(usher)
+        """The same for a coroutine: the usher leads on its behalf."""
+        return self._usher.seen_through(pending)
 
 
 def _fail_all(group: Group | None, error: Exception) -> None:
@@ -315,17 +279,3 @@ def _fail_all(group: Group | None, error: Exception) -> None:
 
 def _turn_of(leader: Leader | None) -> Turn | None:
     return leader.turn if isinstance(leader, Pending) else leader
-
-
-def _call_soon(loop: Any, callback: Callable[[Any], None], argument: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(callback, argument)
-    except RuntimeError:
-        # The loop was closed; nobody waits there any more.
-        return
-
-
-def _wake_all(ears: Sequence[Any]) -> None:
-    for ear in ears:
-        if not ear.done():
-            ear.set_result(None)

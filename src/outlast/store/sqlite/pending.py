@@ -82,6 +82,7 @@ class Pending(Generic[T]):
     def stand_alone(self) -> None:
         """From now on it shares no transaction, and is run by its own caller."""
         self.operation = self.operation._replace(alone=True)
+        self.turn = None
 
     def doubt(self, cause: object) -> None:
         """Its transaction may or may not be durable; nobody runs before this is noted."""

@@ -34,6 +34,13 @@ from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
+# Named here because an annotation inside a function is evaluated at each call.
+Ids = list[str]
+Answers = list[bool]
+Verdicts = list[bool | None]
+Outcomes = Callable[[], Verdicts]
+RowAndClaimed = tuple[int, list[Claimed] | None]
+
 # Larger batches have a transaction to themselves, so that nobody small waits for them twice.
 SHARED_LIMIT = 1000
 
@@ -54,7 +61,7 @@ class SqliteStore(Serving):
     ) -> Pending[list[str]]:
         """The future of such an insertion."""
 
-        def operation(tx: Transaction) -> list[str]:
+        def operation(tx: Transaction) -> Ids:
             ids = enqueue.add_tasks(tx, new, now)
             if also and ids == [task.id for task in new]:
                 self._database.callers.run(also)
@@ -105,7 +112,7 @@ class SqliteStore(Serving):
         doubtful: list[Settlement] = []
         handed: list[Claimed] = []
 
-        def operation(tx: Transaction) -> tuple[int, list[Claimed] | None]:
+        def operation(tx: Transaction) -> RowAndClaimed:
             moment = clock() if clock else now
             doubtful[:] = holding.doubtful
             settle.settle_grants(tx, doubtful, moment)
@@ -158,13 +165,13 @@ class SqliteStore(Serving):
     ) -> Then[list[bool | None], list[bool]]:
         """The future of such an ending."""
 
-        def operation(tx: Transaction) -> list[bool | None]:
+        def operation(tx: Transaction) -> Verdicts:
             answers = settle.settle_grants(tx, settlements, now)
             if also and all(answers):
                 self._database.callers.run(also)
             return answers
 
-        def finish(outcome: Callable[[], list[bool | None]]) -> list[bool]:
+        def finish(outcome: Outcomes) -> Answers:
             answers = outcome()
             self._holding.forget([settlement.grant for settlement in settlements])
             return _settled(settlements, answers)
@@ -217,7 +224,7 @@ class SqliteStore(Serving):
     ) -> Pending[list[bool]]:
         """The future of such a renewal."""
 
-        def operation(tx: Transaction) -> list[bool]:
+        def operation(tx: Transaction) -> Answers:
             utc_ms, mono_ms = clock() if clock else now
             times = {"now": utc_ms, "mono": mono_ms, "lease_ms": lease_ms, "stage": stage}
             return [tx.run("renew_lease", grant._asdict() | times) == 1 for grant in grants]
