@@ -1,7 +1,8 @@
 """Where the time of one enqueue, and of one task claimed and completed by hundreds, goes.
 
-Three runs of the same work: as it is, for the time itself; with every statement timed, synced and
-unsynced, for SQLite's share and the disk's; under the profiler, for Python's share by function.
+The same work runs with every statement timed, synced and unsynced in turns: what a commit takes
+longer when it is synced is the disk's share, what passes outside of statements is Python's. A run
+under the profiler divides Python's share among functions.
 """
 
 import cProfile
@@ -22,10 +23,12 @@ from outlast import Outlast, Settings
 
 TITLE = "Where the time goes"
 NEXT = "What the next limit is"
+RUNS = 3
 SHOWN = 12
 NEGLIGIBLE = 0.004
 
 Work = Callable[[Outlast], object]
+Synchronous = Literal["full", "normal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Breakdown:
 
     @property
     def python_us(self) -> float:
-        return max(self.total_us - self.disk_us - self.sqlite_us, 0.0)
+        return sum(part.us for part in self.functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +91,48 @@ def cases(sizes: Sizes) -> list[Case]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Microseconds of one operation, in all and by statement, without those of watching."""
+
+    total_us: float
+    by_statement: dict[str, float]
+
+
 def take_apart(case: Case) -> Breakdown:
-    total = min(on_a_new_store(case) for _ in range(3)) / case.count * 1e6
-    synced, unsynced = statements(case, "full"), statements(case, "normal")
-    disk = max(synced.get("COMMIT", 0.0) - unsynced.get("COMMIT", 0.0), 0.0)
-    by_statement = dict(synced) | {"COMMIT": synced.get("COMMIT", 0.0) - disk}
-    parts = largest_first(by_statement)
-    left = max(total - disk - sum(by_statement.values()), 0.0)
-    return Breakdown(case.what, total, disk, parts, functions(case, left))
+    runs = [(watched(case, "full"), watched(case, "normal")) for _ in range(RUNS)]
+    synced, unsynced = (min(kind, key=lambda run: run.total_us) for kind in zip(*runs, strict=True))
+    commit = synced.by_statement.get("COMMIT", 0.0)
+    disk = max(commit - unsynced.by_statement.get("COMMIT", 0.0), 0.0)
+    statements = synced.by_statement | {"COMMIT": commit - disk}
+    in_sqlite = sum(synced.by_statement.values())
+    total = max(synced.total_us, in_sqlite)
+    divided = functions(case, total - in_sqlite)
+    return Breakdown(case.what, total, disk, largest_first(statements), divided)
 
 
-def on_a_new_store(case: Case, synchronous: Literal["full", "normal"] = "full") -> float:
-    with empty_folder() as folder:
-        return on_store(case, folder, synchronous, timed)
+def watched(case: Case, synchronous: Synchronous) -> Watched:
+    noted, added = watch.Statements(), watch.overhead()
+    found: dict[str, float] = {}
+
+    def measure(work: Callable[[], object]) -> float:
+        noted.clear()
+        seconds = timed(work) - added.whole * sum(noted.times.values())
+        for text, spent in noted.seconds.items():
+            name = name_of(text)
+            own = max(spent - added.noted * noted.times[text], 0.0)
+            found[name] = found.get(name, 0.0) + own / case.count * 1e6
+        return seconds
+
+    with empty_folder() as folder, watch.connections(noted.note):
+        seconds = on_store(case, folder, synchronous, measure)
+    return Watched(seconds / case.count * 1e6, found)
 
 
 def on_store(
     case: Case,
     folder: Path,
-    synchronous: Literal["full", "normal"],
+    synchronous: Synchronous,
     measure: Callable[[Callable[[], object]], float],
 ) -> float:
     with Outlast(folder / "work.db", settings=Settings(synchronous=synchronous)) as app:
@@ -114,28 +140,9 @@ def on_store(
         return measure(lambda: case.work(app))
 
 
-def statements(case: Case, synchronous: Literal["full", "normal"]) -> dict[str, float]:
-    """Microseconds of an operation that each statement takes, by its name."""
-    noted, added = watch.Statements(), watch.overhead()
-    found: dict[str, float] = {}
-
-    def measure(work: Callable[[], object]) -> float:
-        noted.clear()
-        seconds = timed(work)
-        for text, spent in noted.seconds.items():
-            name = name_of(text)
-            own = max(spent - added * noted.times[text], 0.0)
-            found[name] = found.get(name, 0.0) + own / case.count * 1e6
-        return seconds
-
-    with empty_folder() as folder, watch.connections(noted.note):
-        on_store(case, folder, synchronous, measure)
-    return found
-
-
 def name_of(text: str) -> str:
-    """A statement by its file, or else by its beginning."""
-    return NAMES.get(text) or " ".join(text.split())[:50]
+    """A statement by the file it stands in or was made from, or else by its beginning."""
+    return NAMES.get(text) or BEGINNINGS.get(text[:ENOUGH]) or " ".join(text.split())[:50]
 
 
 NAMES = {
@@ -143,6 +150,9 @@ NAMES = {
     for file in files("outlast.store.sqlite").joinpath("sql").iterdir()
     if file.name.endswith(".sql")
 }
+# Some statements are made from their file by repeating a part of it, never the beginning.
+ENOUGH = 90
+BEGINNINGS = {text[:ENOUGH]: name for text, name in NAMES.items() if len(text) > ENOUGH}
 
 
 def functions(case: Case, python_us: float) -> list[Part]:

@@ -20,7 +20,7 @@ def ours(count: int) -> Contestant:
 
 def bare(count: int) -> Contestant:
     def contestant(folder: Path) -> float:
-        rows = raw.rows(new_ids(count), KIND, PAYLOAD_TEXT)
+        rows = raw.bundled(raw.rows(new_ids(count), KIND, PAYLOAD_TEXT))
         connection = raw.make_store(folder / "work.db")
         rate = count / timed(lambda: raw.add_at_once(connection, rows))
         connection.close()

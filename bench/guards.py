@@ -19,7 +19,7 @@ from bench import document
 from outlast.clock import Instant
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect
-from outlast.store.sqlite.transaction import Transaction, Values, int_array
+from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
 
 TASKS = 2_000
 BATCH = 100
@@ -136,18 +136,15 @@ def make_store(path: Path, name: str) -> apsw.Connection:
     return connection
 
 
-def new_rows() -> list[Values]:
-    shared = {
-        "queue": "default", "kind": "k", "priority": 0, "group": None, "parked": None,
-        "not_before": None, "max_retries": 3, "max_recoveries": 3, "keyed": 0, "retry_of": None,
-        "now": NOW.utc_ms, "payload_bytes": 12, "payload_sum": 12345, "payload": '{"number":1}',
-    }  # fmt: skip
-    return [shared | {"id": f"018f-{number:08d}"} for number in range(TASKS)]
+def new_rows() -> list[Row]:
+    now = NOW.utc_ms
+    shared = ("default", "k", 0, None, None, None, 3, 3, 0, now, now, None, 12, 12345)
+    return [(f"018f-{number:08d}", *shared, '{"number":1}') for number in range(TASKS)]
 
 
-def insert(tx: Transaction, rows: list[Values]) -> None:
+def insert(tx: Transaction, rows: list[Row]) -> None:
     tx.connection.execute("BEGIN IMMEDIATE")
-    tx.run_many("add_task", rows)
+    tx.insert_rows("add_tasks", rows)
     tx.connection.execute("COMMIT")
 
 

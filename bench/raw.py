@@ -10,6 +10,7 @@ compares columns and indexes with those of a real store.
 import time
 from array import array
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,8 @@ SELECT value, 'running', 'pending', 'recovery', 'crashed', 1, 1, 'w', ?3, ?2 FRO
 DIED = "worker w (pid 12345) died while running this task"
 
 CACHE_KIB = 64 << 10
+# A quarter faster than one at a time (3.5 µs of processor time a row against 4.7; 8, 512: slower).
+ROWS_AT_ONCE = 128
 # The fastest that keeps a write lock under 100 ms (64 ms here; 20,000 took 110 to 130).
 PUT_BACK_AT_ONCE = 10_000
 
@@ -152,11 +155,23 @@ def add_singly(connection: apsw.Connection, tasks: Sequence[Task]) -> None:
         execute(ADD, task)
 
 
-def add_at_once(connection: apsw.Connection, tasks: Sequence[Task]) -> None:
-    cursor = connection.cursor()
-    cursor.execute("BEGIN IMMEDIATE")
-    cursor.executemany(ADD, tasks)
-    cursor.execute("COMMIT")
+def bundled(tasks: Sequence[Task]) -> list[Task]:
+    """What statements of many rows bind, ready-made."""
+    return [
+        tuple(chain.from_iterable(tasks[first : first + ROWS_AT_ONCE]))
+        for first in range(0, len(tasks), ROWS_AT_ONCE)
+    ]
+
+
+def add_at_once(connection: apsw.Connection, bundles: Sequence[Task]) -> None:
+    """All in one transaction."""
+    execute = connection.cursor().execute
+    head, row = ADD.strip().split("VALUES ")
+    columns = row.count("?")
+    execute("BEGIN IMMEDIATE")
+    for bundle in bundles:
+        execute(f"{head}VALUES {', '.join([row] * (len(bundle) // columns))}", bundle)
+    execute("COMMIT")
 
 
 def work_off(connection: apsw.Connection, result: str | None = None) -> int:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -39,15 +39,29 @@ def connections(note: Noted) -> Iterator[None]:
         apsw.connection_hooks.remove(hook)
 
 
-def overhead() -> float:
-    """What watching adds to the seconds of a statement: all that an empty one seems to take."""
+class Overhead(NamedTuple):
+    """Seconds that watching adds to a statement: to what is noted of it, and to the work."""
+
+    noted: float
+    whole: float
+
+
+def overhead(times: int = 2000) -> Overhead:
+    """Found with a statement that has nothing to do."""
+
+    def seconds(connection: apsw.Connection) -> float:
+        began = time.perf_counter()
+        for _ in range(times):
+            connection.execute("SELECT 1 WHERE 0").fetchall()
+        connection.close()
+        return (time.perf_counter() - began) / times
+
     noted: list[float] = []
-    with connections(lambda sql, seconds: noted.append(seconds)):
-        connection = apsw.Connection(":memory:")
-    for _ in range(2000):
-        connection.execute("SELECT 1 WHERE 0").fetchall()
-    connection.close()
-    return statistics.median(noted)
+    alone = seconds(apsw.Connection(":memory:"))
+    with connections(lambda sql, spent: noted.append(spent)):
+        watched = apsw.Connection(":memory:")
+    together = seconds(watched)
+    return Overhead(statistics.median(noted), max(together - alone, 0.0))
 
 
 @dataclass(slots=True)

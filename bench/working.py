@@ -53,9 +53,9 @@ def bare(count: int, result: str | None = None) -> Contestant:
     def contestant(folder: Path) -> float:
         connection = raw.make_store(folder / "work.db")
         rows = raw.rows(new_ids(BATCH + count), KIND, PAYLOAD_TEXT)
-        raw.add_at_once(connection, rows[:BATCH])
+        raw.add_at_once(connection, raw.bundled(rows[:BATCH]))
         raw.work_off(connection, result)
-        raw.add_at_once(connection, rows[BATCH:])
+        raw.add_at_once(connection, raw.bundled(rows[BATCH:]))
         rate = count / timed(lambda: raw.work_off(connection, result))
         connection.close()
         return rate

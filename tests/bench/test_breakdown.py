@@ -2,14 +2,18 @@ import time
 from pathlib import Path
 
 import apsw
+import pytest
 
 from bench import breakdown, watch
 from bench.breakdown import Breakdown, Part
+from outlast.store.sqlite.statements import union_of
 
 
-def test_statements_are_called_by_their_files() -> None:
-    text = next(text for text, name in breakdown.NAMES.items() if name == "add_task.sql")
-    assert breakdown.name_of(text) == "add_task.sql"
+def test_statements_are_called_by_the_files_they_stand_in_or_are_made_from() -> None:
+    for text, name in breakdown.NAMES.items():
+        assert breakdown.name_of(text) == name
+    for name in ("ready_by_kind", "ready_by_group_kind"):
+        assert breakdown.name_of(union_of(name, 3)) == f"{name}.sql"
     assert breakdown.name_of("BEGIN\n   IMMEDIATE") == "BEGIN IMMEDIATE"
 
 
@@ -20,6 +24,16 @@ def test_the_parts_make_up_the_whole() -> None:
     assert "### One enqueue: 100.0 µs" in text
     assert "| **Python** | 25.00 | 25.0% |" in text
     assert "| · `COMMIT` | 15.00 | 15.0% |" in text
+
+
+def test_a_real_breakdown_adds_up() -> None:
+    case = breakdown.Case(
+        "an enqueue", lambda app: None, lambda app: app.enqueue_many("k", [None] * 50), 50
+    )
+    found = breakdown.take_apart(case)
+    whole = found.disk_us + found.sqlite_us + found.python_us
+    assert whole == pytest.approx(found.total_us, rel=0.01)
+    assert {part.name for part in found.statements} >= {"COMMIT", "BEGIN IMMEDIATE"}
 
 
 def test_the_next_limit_is_the_largest_part() -> None:

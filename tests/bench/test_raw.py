@@ -106,7 +106,7 @@ def test_a_task_put_back_and_its_log_fill_the_same_columns(tmp_path: Path) -> No
 
 def test_every_pending_task_is_added_and_worked_off(tmp_path: Path) -> None:
     connection = raw.make_store(tmp_path / "raw.db")
-    raw.add_at_once(connection, raw.rows(new_ids(250), KIND, PAYLOAD_TEXT))
+    raw.add_at_once(connection, raw.bundled(raw.rows(new_ids(250), KIND, PAYLOAD_TEXT)))
     assert raw.work_off(connection) == 250
     done = connection.execute("SELECT status, count(*) FROM tasks GROUP BY 1").fetchall()
     assert done == [("completed", 250)]

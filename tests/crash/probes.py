@@ -35,7 +35,7 @@ def all_probes(folder: Path = SOURCE) -> set[str]:
 def _contexts(call: ast.Call) -> Iterator[str]:
     """The first argument of `anything._write(...)` and of `…writer.run(...)`."""
     match call.func:
-        case ast.Attribute(attr="_write" | "_submit"):
+        case ast.Attribute(attr="_write" | "_submit") | ast.Name(id="Operation"):
             pass
         case ast.Attribute(value=ast.Attribute(attr=owner) | ast.Name(id=owner), attr="run"):
             if not owner.endswith("writer"):

@@ -32,7 +32,7 @@ PROCESSES = 8
 THREADS = 64
 LOAD_SECONDS = 20
 # Who is killed, after how many of its signs of life; it gives one about every second.
-VICTIMS = {1: 4, 4: 7, 6: 10}
+VICTIMS = {1: 2, 4: 4, 6: 6}
 # Long enough for work that is settled, short enough for work that is forgotten to come back.
 LEASE_SECONDS = (0.5, 30)
 

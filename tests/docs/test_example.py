@@ -1,4 +1,4 @@
-"""examples/first.py kills its own worker and tells what happened; here it is taken at its word."""
+"""The examples tell what happens; here they are taken at their word."""
 
 import os
 import re
@@ -10,9 +10,9 @@ from tests.docs.pages import ROOT
 from tests.support.foreign import assert_sound, foreign_rows
 
 
-def run(folder: Path, *arguments: str) -> str:
+def run(folder: Path, *arguments: str, example: str = "first.py") -> str:
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "first.py", *arguments],
+        [sys.executable, ROOT / "examples" / example, *arguments],
         env=os.environ | {"TMPDIR": str(folder)},
         capture_output=True,
         text=True,
@@ -57,3 +57,25 @@ def test_the_example_can_be_repeated_on_a_store_of_yours(tmp_path: Path) -> None
     written = foreign_rows(store, "SELECT count(*) FROM task_checkpoints")
     assert (len(pages), written) == (16, [[16]]), "each page once, in either run"
     assert_sound(store)
+
+
+def test_the_example_with_coroutines_answers_everybody_and_leaves_nothing_held(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "work.db"
+    for times in (1, 2):
+        story = run(tmp_path, str(store), example="async_first.py")
+        assert story.splitlines() == [
+            "w1 is cancelled; what it holds goes back",
+            "200 answers, 200 tasks completed",
+        ]
+        counts = foreign_rows(store, "SELECT status, count(*) FROM tasks GROUP BY status")
+        assert counts == [["completed", 200 * times]]
+    crashes = "SELECT count(*) FROM tasks WHERE recovery_count > 0 OR attempt > 1"
+    assert foreign_rows(store, crashes) == [[0]], "what was given back was not charged"
+    assert_sound(store)
+
+
+def test_the_example_with_coroutines_leaves_nothing_behind(tmp_path: Path) -> None:
+    run(tmp_path, example="async_first.py")
+    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 
 import outlast
-from outlast import Lease, Outlast, Settings
+from outlast import AsyncLease, AsyncOutlast, Lease, Outlast, Settings
 from tests.docs.pages import DOCS, SOURCE, name_of, pages, prose, section, spans, table
 
 ARCHITECTURE = DOCS / "ARCHITECTURE.md"
@@ -73,6 +73,19 @@ def test_every_public_name_is_on_a_page() -> None:
 def test_every_verb_is_listed_for_the_outside() -> None:
     listed = set(spans(section(ARCHITECTURE, "What the outside sees")))
     assert not public(Outlast) - listed
+
+
+def test_every_verb_of_a_lease_and_of_the_objects_for_coroutines_is_listed() -> None:
+    listed = set(spans(section(ARCHITECTURE, "What the outside sees")))
+    plumbing = {"claimed", "grant", "renew_soon", "session"}
+    assert public(Lease) - plumbing <= listed
+    for of in (AsyncOutlast, AsyncLease):
+        named = {
+            word.split(".")[1].partition("(")[0]
+            for word in listed
+            if word.startswith(f"{of.__name__}.")
+        }
+        assert public(of) <= listed | named
 
 
 def test_the_settings_on_the_page_are_the_settings_with_their_defaults() -> None:

@@ -44,6 +44,9 @@ class Hop:
         running = self._submit(call)
         waiting = asyncio.wrap_future(running)
         waiting.add_done_callback(_is_seen)
+        if undo is not None:
+            loop = asyncio.get_running_loop()
+            running.add_done_callback(lambda done: self._undo_unseen(loop, done, undo))
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
@@ -53,16 +56,14 @@ class Hop:
                     undoing = self._submit(lambda: undo(running.result()))
                     await _until_done(undoing, asyncio.wrap_future(undoing))
             raise
-        except GeneratorExit:
-            # The loop was closed over this call: nothing can be awaited any more.
-            if undo is not None and not running.cancel():
-                running.add_done_callback(lambda done: self._undo_unseen(done, undo))
-            raise
 
-    def _undo_unseen(self, done: Future[T], undo: Callable[[T], object]) -> None:
+    def _undo_unseen(
+        self, loop: asyncio.AbstractEventLoop, done: Future[T], undo: Callable[[T], object]
+    ) -> None:
+        """A loop that was closed meanwhile has nobody left to take the result."""
         # At the interpreter's end no thread can be had any more; closing does it then.
         with suppress(RuntimeError):
-            if done.exception() is None:
+            if loop.is_closed() and not done.cancelled() and done.exception() is None:
                 self._submit(lambda: undo(done.result()))
 
     def _submit(self, call: Callable[[], T]) -> Future[T]:

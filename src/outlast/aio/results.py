@@ -138,8 +138,15 @@ async def _hears(hint: Any, news: asyncio.Event) -> bool:
     came = asyncio.ensure_future(news.wait())
     try:
         await asyncio.wait((heard, came), return_when=asyncio.FIRST_COMPLETED)
-        return came.done() or (heard.done() and bool(heard.result()))
-    finally:
-        for one in (heard, came):
-            one.cancel()
-        await asyncio.wait((heard, came))
+    except asyncio.CancelledError:
+        await _ended(heard, came)
+        raise
+    is_heard, has_come = heard.done(), came.done()
+    await _ended(heard, came)
+    return has_come or (is_heard and bool(heard.result()))
+
+
+async def _ended(*waits: asyncio.Future[Any]) -> None:
+    for one in waits:
+        one.cancel()
+    await asyncio.wait(waits)

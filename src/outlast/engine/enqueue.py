@@ -1,15 +1,14 @@
 """The way in: check everything, encode it, then hand it to the store in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.duration import LONGEST_MS, Duration, duration_ms
-from outlast.domain.lifecycle import Parked, Status
+from outlast.domain.lifecycle import Parked
 from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.task import Stored, Task, utc
 from outlast.engine.ids import new_id
@@ -28,8 +27,7 @@ CHUNK = 10_000
 MAX_PRIORITY = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(NamedTuple):
     """What an enqueue may say beside kind and payload."""
 
     queue: str = "default"
@@ -183,6 +181,8 @@ _ALSO = 'also takes a list of (sql, values) pairs such as ("INSERT INTO t VALUES
 
 def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
     """The caller's statements, refused early if they are not pairs of text and values."""
+    if also == ():
+        return ()
     if not isinstance(also, tuple | list):
         raise InvalidInput(_ALSO)
     for item in also:
@@ -196,18 +196,19 @@ def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
 
 def _template(kind: str, options: Options, settings: Settings, now: Instant) -> NewTask:
     """All that the tasks of one call share, checked once."""
-    max_retries = settings.max_retries if options.max_retries is None else options.max_retries
+    queue, priority, group, delay, run_at, retries, _ = options
+    max_retries = settings.max_retries if retries is None else retries
     return NewTask(
-        id="",
-        kind=checked_name(kind, "kind"),
-        queue=checked_name(options.queue, "queue"),
-        priority=checked_whole(options.priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
-        group=None if options.group is None else checked_name(options.group, "group"),
-        payload=None,
-        payload_sum=0,
-        max_retries=checked_whole(max_retries, "max_retries", 0, 1_000_000),
-        max_recoveries=settings.max_recovery_attempts,
-        not_before_ms=_not_before(options, now),
+        "",
+        checked_name(kind, "kind"),
+        checked_name(queue, "queue"),
+        checked_whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
+        None if group is None else checked_name(group, "group"),
+        None,
+        0,
+        checked_whole(max_retries, "max_retries", 0, 1_000_000),
+        settings.max_recovery_attempts,
+        None if delay is None and run_at is None else _not_before(options, now),
     )
 
 
@@ -292,35 +293,20 @@ def _reserved(key: str, kind: str, text: str | None, settings: Settings) -> Key:
 def _as_task(new: NewTask, now: Instant) -> Task:
     """The record of a task just stored, without reading it back."""
     created = utc(now.utc_ms)
-    assert created is not None
-    return Task(
+    delayed = new.not_before_ms is not None
+    return Task.just_stored(
         id=new.id,
         kind=new.kind,
         queue=new.queue,
-        status=Status.PENDING,
         priority=new.priority,
         group=new.group,
-        parked=None if new.not_before_ms is None else Parked.DELAY,
-        stage=None,
-        attempt=0,
-        retry_count=0,
-        recovery_count=0,
+        parked=Parked.DELAY if delayed else None,
         max_retries=new.max_retries,
         max_recoveries=new.max_recoveries,
-        token=0,
-        worker=None,
-        last_worker=None,
-        error=None,
         retry_of=new.retry_of,
         created_at=created,
         updated_at=created,
         state_changed_at=created,
-        not_before=utc(new.not_before_ms),
-        started_at=None,
-        completed_at=None,
-        lease_acquired_at=None,
-        lease_expires_at=None,
-        heartbeat_at=None,
+        not_before=utc(new.not_before_ms) if delayed else None,
         stored_payload=Stored(new.payload, new.payload_sum),
-        stored_result=Stored(None, None),
     )

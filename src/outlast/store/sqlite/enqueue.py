@@ -1,7 +1,6 @@
 """Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import apsw
 
@@ -10,31 +9,11 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.store.records import Key, NewTask
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import Row, Transaction
 
 INLINE_BYTES = 2048
 # A character takes four bytes at most.
 _SURELY_INLINE = INLINE_BYTES // 4
-
-
-class NewRow(NamedTuple):
-    """The values of add_task, in the order its text names them."""
-
-    id: str
-    queue: str
-    kind: str
-    priority: int
-    group: str | None
-    parked: str | None
-    not_before: int | None
-    max_retries: int
-    max_recoveries: int
-    keyed: bool
-    now: int
-    retry_of: str | None
-    payload_bytes: int
-    payload_sum: int
-    payload: str | None
 
 
 def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
@@ -63,14 +42,14 @@ def add_together(
 
 
 def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
-    before = tx.connection.total_changes()
     now_ms = now.utc_ms
+    before = tx.connection.total_changes()
     try:
-        tx.run_many("add_task", (_row(task, now_ms) for task in new))
+        tx.insert_rows("add_tasks", (_row(task, now_ms) for task in new))
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
-        twin = new[tx.connection.total_changes() - before].id
+        twin = _twin(tx, new[tx.connection.total_changes() - before :])
         raise InvalidInput(
             f"a task with id {twin!r} exists already; leave id out, or choose another"
         ) from error
@@ -79,15 +58,25 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
         tx.run_many("add_payload_blob", large)
 
 
-def _row(task: NewTask, now_ms: int) -> tuple[object, ...]:
-    """A NewRow, built without its name because this is the hottest line of all."""
+def _twin(tx: Transaction, rest: Sequence[NewTask]) -> str:
+    """The first of those not inserted whose id is in use, or was given twice."""
+    seen: set[str] = set()
+    for task in rest:
+        if task.id in seen or tx.value("status_of", {"id": task.id}) is not None:
+            return task.id
+        seen.add(task.id)
+    return ""
+
+
+def _row(task: NewTask, now_ms: int) -> Row:
+    """The values of one row of add_tasks, in the order of its columns."""
     text = task.payload
     size = stored_bytes(text)
     delayed = task.not_before_ms is not None
     return (
         task.id, task.queue, task.kind, task.priority, task.group,
         Parked.DELAY.value if delayed else None, task.not_before_ms, task.max_retries,
-        task.max_recoveries, task.key is not None, now_ms, task.retry_of, size,
+        task.max_recoveries, task.key is not None, now_ms, now_ms, task.retry_of, size,
         task.payload_sum, None if size > INLINE_BYTES else text,
     )  # fmt: skip
 

@@ -10,7 +10,11 @@ from outlast import _host
 from outlast.errors import QueueStalled, StoreError
 from outlast.store.sqlite.files import SideFolder
 
+# Who sleeps long loses to whoever just let go: as long as a wait is of the usual kind, a few
+# transactions of others, look often; only a longer one is worth long sleeps.
 _FIRST_WAIT_SECONDS = 0.0002
+_USUAL_WAIT_SECONDS = 0.0005
+_USUAL_TRIES = 200
 _LONGEST_WAIT_SECONDS = 0.02
 
 
@@ -25,6 +29,7 @@ class Patience:
         self._culprit = culprit
         self._started = time.monotonic()
         self._wait_seconds = _FIRST_WAIT_SECONDS
+        self._tries = 0
 
     def wait(self) -> None:
         """Sleep a little; raise QueueStalled when waiting on makes no sense."""
@@ -35,7 +40,10 @@ class Patience:
             if state or waited_seconds > self._timeout_seconds:
                 raise QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
         time.sleep(self._wait_seconds * random.uniform(0.5, 1.0))
-        self._wait_seconds = min(self._wait_seconds * 2, _LONGEST_WAIT_SECONDS)
+        self._tries += 1
+        is_usual = self._tries < _USUAL_TRIES
+        longest_seconds = _USUAL_WAIT_SECONDS if is_usual else _LONGEST_WAIT_SECONDS
+        self._wait_seconds = min(self._wait_seconds * 2, longest_seconds)
 
 
 class WriteGate:

@@ -208,6 +208,9 @@ class GroupCommit:
     def _step_down(self, who: Leader) -> None:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
+            if self._nobody_else_is_there(who):
+                self._under_way, self._leading_thread, self._leader = None, 0, None
+                return
             group = self._conclude(who)
             self._leading_thread = 0
             self._leader = self._successor(group)
@@ -219,6 +222,17 @@ class GroupCommit:
         if next_turn is self._usher.turn:
             self._usher.call()
         self._tell_all()
+
+    def _nobody_else_is_there(self, who: Leader) -> bool:
+        group = self._under_way
+        return (
+            group is not None
+            and len(group.members) == 1
+            and group.members[0] is who
+            and who.stage == DECIDED
+            and not self._shared
+            and not self._alone
+        )
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""

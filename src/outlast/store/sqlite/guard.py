@@ -24,6 +24,7 @@ _SHARED_RANGE = (0x40000002, 510)
 _DMS_BYTE = (128, 1)
 
 FileId = tuple[int, int]
+FolderState = tuple[int, int, int]
 
 
 def file_id(path: Path | str) -> FileId | None:
@@ -41,7 +42,7 @@ _TICK_NS = 50_000_000
 _WHOLE_SECONDS_NS = 2_050_000_000
 
 
-def _folder_state(folder: str) -> tuple[int, int, int]:
+def _folder_state(folder: str) -> FolderState:
     """Which folder lies there, and when a name in it last changed."""
     try:
         found = os.stat(folder)
@@ -68,7 +69,7 @@ class FileGuard:
         self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
         self._folders = (str(database.parent), str(openers.parent))
-        self._folders_seen: tuple[tuple[int, int, int], ...] | None = None
+        self._folders_seen: tuple[FolderState, FolderState] | None = None
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
@@ -111,12 +112,21 @@ class FileGuard:
 
         No name in a folder changes without the folder's own times, so most checks end there.
         """
-        seen = (_folder_state(self._folders[0]), _folder_state(self._folders[1]))
-        if seen == self._folders_seen:
-            return
+        database_folder, side_folder = self._folders
+        seen = (_folder_state(database_folder), _folder_state(side_folder))
+        if seen != self._folders_seen:
+            self._look_closely(seen)
+
+    def check_database(self) -> None:
+        """Refuse to acknowledge when database or WAL were replaced or removed."""
+        seen = self._folders_seen
+        if seen is None or _folder_state(self._folders[0]) != seen[0]:
+            self.check_files()
+
+    def _look_closely(self, seen: tuple[FolderState, FolderState]) -> None:
         self._folders_seen = None
         self._check_each_file()
-        changed_ns = max(state[2] for state in seen)
+        changed_ns = max(seen[0][2], seen[1][2])
         tick_ns = _TICK_NS if changed_ns % 1_000_000_000 else _WHOLE_SECONDS_NS
         if changed_ns and time.time_ns() - changed_ns > tick_ns:
             self._folders_seen = seen

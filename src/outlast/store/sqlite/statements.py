@@ -16,6 +16,13 @@ def sql(name: str) -> str:
 
 
 @cache
+def rows_of(name: str, count: int) -> str:
+    """An insertion of several rows at once: the file's row of values, so many times."""
+    head, row = sql(name).split("-- one of these for each row\n")
+    return head + ", ".join([row.strip()] * count)
+
+
+@cache
 def union_of(name: str, branches: int) -> str:
     """One ordered list out of several index ranges: the file's branch, once for each member.
 

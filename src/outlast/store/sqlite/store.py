@@ -27,7 +27,12 @@ from outlast.store.records import (
 from outlast.store.sqlite import checkpoints, claim, enqueue, settle
 from outlast.store.sqlite.heal import Healer
 from outlast.store.sqlite.holding import DeclaredDead
-from outlast.store.sqlite.operation import ANYBODY, LOOKING_FOR_WORK, WAITING_FOR_RESULTS
+from outlast.store.sqlite.operation import (
+    ANYBODY,
+    LOOKING_FOR_WORK,
+    WAITING_FOR_RESULTS,
+    Operation,
+)
 from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.serving import GIVE_BACK, Serving
 from outlast.store.sqlite.transaction import Transaction
@@ -67,14 +72,11 @@ class SqliteStore(Serving):
                 self._database.callers.run(also)
             return ids
 
-        return self._submit(
-            "enqueue",
-            operation,
-            (task.id for task in new),
-            alone=bool(also) or len(new) > SHARED_LIMIT,
-            together=enqueue.add_together,
-            inputs=(new, now),
-            wakes=LOOKING_FOR_WORK,
+        is_alone = bool(also) or len(new) > SHARED_LIMIT
+        task_ids = (task.id for task in new)
+        together, inputs = enqueue.add_together, (new, now)
+        return self._group.submit(
+            Operation("enqueue", operation, task_ids, is_alone, together, inputs, LOOKING_FOR_WORK)
         )
 
     def claim(

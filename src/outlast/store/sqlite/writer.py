@@ -168,7 +168,7 @@ class Writer:
 
     def _confirm_files(self, group: Group) -> None:
         try:
-            self._guard.check_files()
+            self._guard.check_database()
         except StoreReplaced as error:
             for member in group.members:
                 member.doubt(error)

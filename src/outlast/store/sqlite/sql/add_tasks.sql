@@ -1,5 +1,6 @@
 INSERT INTO tasks (id, queue, kind, priority, group_id, parked, not_before, max_retries,
                    max_recoveries, keyed, created_at, state_changed_at, retry_of, payload_bytes,
                    payload_sum, payload)
-VALUES (:id, :queue, :kind, :priority, :group, :parked, :not_before, :max_retries,
-        :max_recoveries, :keyed, :now, :now, :retry_of, :payload_bytes, :payload_sum, :payload)
+VALUES
+-- one of these for each row
+(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
