@@ -28,7 +28,7 @@ class Settings:
     heal_batch: int = 2000
     open_timeout_seconds: float = 30
     write_timeout_seconds: float = 30
-    stall_seconds: float = 1
+    stall_seconds: float = 0.5
     migrate: Literal["auto", "manual"] = "auto"
     synchronous: Literal["full", "normal"] = "full"
     max_waiting_writes: int = 2000

@@ -95,8 +95,8 @@ def test_a_store_that_is_busy_four_times_is_asked_a_fifth(
 def test_waits_double_twice_over_up_to_twenty_milliseconds_and_never_keep_step(
     app: Outlast, database: Path, count_sleeps: Callable[..., Sleeps]
 ) -> None:
-    app.open()
     """Quick looks as long as others commit as usual, long ones when somebody takes his time."""
+    app.open()
     with write_lock_of(database) as holder:
         sleeps = count_sleeps(400, lambda: holder.execute("ROLLBACK"))
         app.enqueue("work")

@@ -36,7 +36,8 @@ def test_every_statement_is_one_that_the_engine_understands(blank: Hand, name: s
     text = union_of(name, 2) if ":member" in sql(name) else sql(name)
     found = apsw.ext.query_info(blank.connection, text)
     assert found.query_remaining is None, "one operation each"
-    assert all(found.bindings_names), "values are bound by name"
+    is_bound_by_place = "-- one of these for each row" in text
+    assert is_bound_by_place or all(found.bindings_names), "values are bound by name"
 
 
 def test_every_table_and_view_is_known_as_ours(blank: Hand) -> None:

@@ -58,11 +58,11 @@ def heal_before_claim(session: Session, force: bool) -> bool:
     if not session.settings.heal_at_claim:
         return False
     now = session.now()
-    last = session.healed_at_mono_ms
+    last = session.store.healed_at_mono_ms
     interval_ms = session.settings.heal_interval_seconds * 1000
     if not force and last is not None and now.mono_ms - last < interval_ms:
         return False
-    session.healed_at_mono_ms = now.mono_ms
+    session.store.healed_at_mono_ms = now.mono_ms
     try:
         if not session.store.healing_is_due(now):
             return False

@@ -24,7 +24,6 @@ class Session:
     pid: int = field(default_factory=os.getpid)
     held: dict[Grant, str] = field(default_factory=dict)
     unstarted: set[Grant] = field(default_factory=set)
-    healed_at_mono_ms: int | None = None
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
 

@@ -132,6 +132,9 @@ class StoreReads(Protocol):
 class Store(StoreReads, Protocol):
     """A queue's storage, opened to serve. Each verb that writes is one durable transaction."""
 
+    healed_at_mono_ms: int | None
+    """When a claim last looked for the dead, for all who share this store."""
+
     def add(
         self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
     ) -> list[str]:

@@ -40,6 +40,7 @@ class Database:
             ensure_wal(connection, path, is_new=False)
             connection.execute(sql("first_read")).fetchall()
             connection.pragma("cache_size", -WRITER_CACHE_KIB)
+            connection.pragma("journal_size_limit", settings.wal_limit_bytes)
             undo.callback(self.guard.release)
             self.guard.arm()
             limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)

@@ -33,7 +33,11 @@ def flush(connection: apsw.Connection, mode: str) -> FlushResult:
         return first
     second = _pass(connection, mode)
     probe("flush.done")
-    return FlushResult(second.busy, first.frames_in_log, first.frames_moved)
+    return FlushResult(
+        second.busy,
+        max(first.frames_in_log, second.frames_in_log),
+        max(first.frames_moved, second.frames_moved),
+    )
 
 
 def _pass(connection: apsw.Connection, mode: str) -> FlushResult:
@@ -56,9 +60,9 @@ class Flusher:
     ) -> None:
         self._flush_wal = flush_wal
         self._later = later
-        self._flush_pages = settings.flush_pages
-        self._flush_commits = settings.flush_commits
         self._limit_pages = settings.wal_limit_bytes // PAGE_BYTES
+        self._flush_pages = min(settings.flush_pages, self._limit_pages)
+        self._flush_commits = settings.flush_commits
         self._flushed_pages = 0
         self._flushed_commits = 0
         self._is_called = False

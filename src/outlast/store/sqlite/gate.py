@@ -16,24 +16,47 @@ _FIRST_WAIT_SECONDS = 0.0002
 _USUAL_WAIT_SECONDS = 0.0005
 _USUAL_TRIES = 200
 _LONGEST_WAIT_SECONDS = 0.02
+_SAME_BLOCKAGE_SECONDS = 0.2
+
+
+class Blockage:
+    """Since when a lock has been in our way, whichever of our threads waited for it."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._last_met = 0.0
+
+    def met(self) -> float:
+        """The lock is taken: since when, as far as somebody here has been trying all along."""
+        now = time.monotonic()
+        if now - self._last_met > _SAME_BLOCKAGE_SECONDS:
+            self._since = now
+        self._last_met = now
+        return self._since
+
+    def gone(self) -> None:
+        """The lock was free."""
+        self._last_met = float("-inf")
 
 
 class Patience:
     """Doubling waits with jitter, until a stopped process is found or the time is up."""
 
     def __init__(
-        self, stall_seconds: float, timeout_seconds: float, culprit: Callable[[], int | None]
+        self,
+        limits_seconds: tuple[float, float],
+        culprit: Callable[[], int | None],
+        blockage: Blockage,
     ) -> None:
-        self._stall_seconds = stall_seconds
-        self._timeout_seconds = timeout_seconds
+        self._stall_seconds, self._timeout_seconds = limits_seconds
         self._culprit = culprit
-        self._started = time.monotonic()
+        self._blockage = blockage
         self._wait_seconds = _FIRST_WAIT_SECONDS
         self._tries = 0
 
     def wait(self) -> None:
         """Sleep a little; raise QueueStalled when waiting on makes no sense."""
-        waited_seconds = time.monotonic() - self._started
+        waited_seconds = time.monotonic() - self._blockage.met()
         if waited_seconds > self._stall_seconds:
             pid = self._culprit()
             state = _host.process_state_word(pid) if pid else ""
@@ -51,7 +74,8 @@ class WriteGate:
 
     def __init__(self, folder: SideFolder, stall_seconds: float, timeout_seconds: float) -> None:
         self._path = folder.gate
-        self._limits = (stall_seconds, timeout_seconds)
+        self._limits_seconds = (stall_seconds, timeout_seconds)
+        self._blockage = Blockage()
         self._descriptor: int | None = folder.open_file(folder.gate)
 
     def __enter__(self) -> None:
@@ -62,8 +86,10 @@ class WriteGate:
         patience: Patience | None = None
         try:
             while not _try_lock(descriptor):
-                patience = patience or Patience(*self._limits, self._holder)
+                patience = patience or Patience(self._limits_seconds, self._holder, self._blockage)
                 patience.wait()
+            if patience is not None:
+                self._blockage.gone()
         except BaseException:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             self.__exit__()

@@ -49,6 +49,7 @@ class Serving(SqliteReads):
         super().__init__(self._database.readers, folder, openers)
         self._holding = Holding(folder)
         self._came_up_empty = False
+        self.healed_at_mono_ms: int | None = None
         self._connecting = threading.Lock()
         self._background = Background()
         self._flusher = Flusher(self.flush_wal, self._background.later, settings)

@@ -42,8 +42,9 @@ class Transaction:
         return self.connection.execute(sql(name), values).fetchall()
 
     def row(self, name: str, values: Values | None = None) -> Row | None:
-        """The first row of a query."""
-        return self.connection.execute(sql(name), values).fetchone()
+        """The first row of a query, which is run to its end: COMMIT refuses half-read ones."""
+        found = self.connection.execute(sql(name), values).fetchall()
+        return found[0] if found else None
 
     def value(self, name: str, values: Values | None = None) -> Any:
         """The first column of the first row, or None."""

@@ -11,7 +11,7 @@ from outlast._probe import probe
 from outlast.errors import SecondSqliteCopy, StoreReplaced
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
-from outlast.store.sqlite.gate import Patience, WriteGate
+from outlast.store.sqlite.gate import Blockage, Patience, WriteGate
 from outlast.store.sqlite.group import Group
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.members import run_members
@@ -38,6 +38,7 @@ class Writer:
         self._guard = guard
         self._gate = gate
         self._limits_seconds = limits_seconds
+        self._blockage = Blockage()
         self._mutex = threading.RLock()
         self._closed = False
         self._is_quiet = False
@@ -122,9 +123,13 @@ class Writer:
         while True:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
+                if patience is not None:
+                    self._blockage.gone()
                 return
             except apsw.BusyError:
-                patience = patience or Patience(*self._limits_seconds, self._guard.writer_pid)
+                patience = patience or Patience(
+                    self._limits_seconds, self._guard.writer_pid, self._blockage
+                )
                 patience.wait()
 
     def _open_gate(self) -> WriteGate:
@@ -152,7 +157,8 @@ class Writer:
             group.commit_sent = False
             self._fail(members, error)
         except BaseException as error:
-            if self._connection.in_transaction and not isinstance(error, apsw.Error):
+            if self._connection.in_transaction:
+                # Only what never began to be committed is still open.
                 group.commit_sent = False
                 raise
             for member in members:
