@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock
 from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
@@ -15,7 +15,7 @@ from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.words import status_named
 from outlast.engine import checkpoint, claim, enqueue, settle
 from outlast.engine.handle import StoreHandle
-from outlast.engine.heal import Recovery, RecoveryStats, heal, recover
+from outlast.engine.heal import Recovery, RecoveryStats, heal
 from outlast.engine.lease import Lease, ended_leases
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
@@ -196,7 +196,7 @@ class Outlast:
 
     def fail(self, task_id: str, error: str) -> Task:
         """Fail a task by an operator's word, whoever holds it."""
-        return settle.fail_by_operator(*self._on(task_id), error)
+        return settle.fail_by_operator(*self._on(task_id), error).waiting_by(self.wait)
 
     def park(self, task_id: str, reason: Parked | str = Parked.HOLD) -> bool:
         """Keep a pending task from being claimed until it is unparked."""
@@ -254,7 +254,8 @@ class Outlast:
 
     def held_by(self, worker: str) -> list[Task]:
         """The tasks that workers of this name hold now."""
-        return self._handle.look().held_by(checked_name(worker, "worker"))
+        found = self._handle.look().held_by(checked_name(worker, "worker"))
+        return [task.waiting_by(self.wait) for task in found]
 
     def counts(self, queue: str | None = None) -> dict[str, int]:
         """How many tasks rest in each status."""
@@ -319,7 +320,8 @@ class Outlast:
     def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
         session, task_id = self._on(task_id)
-        return session.store.resolve(task_id, session.now())
+        found = session.store.resolve(task_id, session.now())
+        return None if found is None else found.waiting_by(self.wait)
 
     def heal(self) -> RecoveryStats:
         """Put back the tasks of dead holders and of leases that ran out."""
@@ -343,14 +345,5 @@ def handle_on(
     logger: logging.Logger | None,
 ) -> StoreHandle:
     """How a store will be opened; nothing is touched yet."""
-    path = database_path(target)
-    if settings is not None and not isinstance(settings, Settings):
-        raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
-    return StoreHandle(
-        registry,
-        path,
-        settings=settings or Settings(),
-        clock=clock or SystemClock(),
-        recovery=recovery or recover,
-        log=logger or logging.getLogger("outlast"),
-    )
+    log = logger or logging.getLogger("outlast")
+    return StoreHandle(registry, database_path(target), settings, clock, recovery, log=log)

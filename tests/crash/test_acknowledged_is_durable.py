@@ -53,6 +53,7 @@ def test_every_id_that_was_acknowledged_is_found_after_kill_9(database: Path) ->
 def _dies_inside_a_transaction_with_spilled_pages(path: str) -> None:
     from outlast import Outlast, _probe
     from outlast.testing import ManualClock
+    from tests.store.hand import store_of
     from tests.support.childside import die, say
 
     app = Outlast(path, clock=ManualClock())
@@ -60,6 +61,8 @@ def _dies_inside_a_transaction_with_spilled_pages(path: str) -> None:
     app.claim("w")
     say(app.path.with_name("work.db-wal").stat().st_size)
     _probe.arm(lambda name: die() if name == "enqueue.written" else None)
+    # The writer keeps its pages in memory as long as it can; here it cannot.
+    store_of(app)._database.writer._connection.pragma("cache_size", 10)
     app.enqueue_many("work", ["open" + "x" * 1900] * 3000, id=[f"o-{n}" for n in range(3000)])
 
 

@@ -227,7 +227,11 @@ class AsyncOutlast:
     # Deciding about tasks
 
     cancel = _hopping(Outlast.cancel)
-    fail = _hopping(Outlast.fail)
+
+    async def fail(self, task_id: str, error: str) -> Task:
+        """Fail a task by an operator's word, whoever holds it."""
+        return (await self.in_thread(Outlast.fail, task_id, error)).waiting_by(self.wait)
+
     park = _hopping(Outlast.park)
     unpark = _hopping(Outlast.unpark)
     pause = _hopping(Outlast.pause)
@@ -254,7 +258,11 @@ class AsyncOutlast:
         found = await self.in_thread(Outlast.tasks, status, queue, group, limit)
         return [task.waiting_by(self.wait) for task in found]
 
-    held_by = _hopping(Outlast.held_by)
+    async def held_by(self, worker: str) -> list[Task]:
+        """The tasks that workers of this name hold now."""
+        found = await self.in_thread(Outlast.held_by, worker)
+        return [task.waiting_by(self.wait) for task in found]
+
     counts = _hopping(Outlast.counts)
     group = _hopping(Outlast.group)
     history = _hopping(Outlast.history)
@@ -268,6 +276,11 @@ class AsyncOutlast:
     # Keeping the store
 
     migrate = _hopping(Outlast.migrate)
-    resolve = _hopping(Outlast.resolve)
+
+    async def resolve(self, task_id: str) -> Task | None:
+        """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
+        found = await self.in_thread(Outlast.resolve, task_id)
+        return None if found is None else found.waiting_by(self.wait)
+
     heal = _hopping(Outlast.heal)
     flush_wal = _hopping(Outlast.flush_wal)

@@ -31,7 +31,7 @@ class Hop:
 
     async def __call__(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call in a thread. Cancelled, a call that has begun goes on, and nobody waits."""
-        return await asyncio.wrap_future(self._submit(lambda: call(*args, **kwargs)))
+        return await asyncio.wrap_future(self._begin(lambda: call(*args, **kwargs)))
 
     async def to_its_end(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call in a thread. Cancelled, a call that has begun is waited for."""
@@ -41,7 +41,7 @@ class Hop:
         self, call: Callable[[], T], undo: Callable[[T], object] | None
     ) -> T:
         """Run a call whose result must not be lost: nobody there to take it, it is undone."""
-        running = self._submit(call)
+        running = self._begin(call)
         waiting = asyncio.wrap_future(running)
         waiting.add_done_callback(_is_seen)
         if undo is not None:
@@ -53,7 +53,7 @@ class Hop:
             if not running.cancel():
                 await _until_done(running, waiting)
                 if undo is not None and running.exception() is None:
-                    undoing = self._submit(lambda: undo(running.result()))
+                    undoing = self._begin(lambda: undo(running.result()))
                     await _until_done(undoing, asyncio.wrap_future(undoing))
             raise
 
@@ -64,9 +64,9 @@ class Hop:
         # At the interpreter's end no thread can be had any more; closing does it then.
         with suppress(RuntimeError):
             if loop.is_closed() and not done.cancelled() and done.exception() is None:
-                self._submit(lambda: undo(done.result()))
+                self._begin(lambda: undo(done.result()))
 
-    def _submit(self, call: Callable[[], T]) -> Future[T]:
+    def _begin(self, call: Callable[[], T]) -> Future[T]:
         if os.getpid() != self._pid:
             # A forked child inherits the pool and none of its threads.
             self._reset()

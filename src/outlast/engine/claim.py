@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from outlast.domain.duration import Duration
+from outlast.domain.lifecycle import WORKER, Cause, Outcome
 from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.task import Task
 from outlast.engine.heal import heal_before_claim
 from outlast.engine.lease import Lease
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput
-from outlast.store.records import Claimed, ClaimRequest
+from outlast.errors import InvalidInput, StoreError
+from outlast.store.records import Claimed, ClaimRequest, Settlement
 
 MAX_BATCH = 10_000
 MAX_KINDS = 200
@@ -77,7 +78,11 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
 
     lease_ms("")
     claimed = session.store.claim(request, session.now(), lease_ms, session.now)
-    session.hand_out(claimed, request.started)
+    if not session.hand_out(claimed, request.started):
+        released = Cause(Outcome.RELEASE, WORKER)
+        given_back = [Settlement(one.grant, one.task_id, released) for one in claimed]
+        session.store.settle(given_back, session.now())
+        raise StoreError("this store was closed while a claim was under way; open it again")
     if session.log.isEnabledFor(logging.DEBUG):
         for one in claimed:
             word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"

@@ -5,11 +5,11 @@ import os
 import threading
 from pathlib import Path
 
-from outlast.clock import Clock, Instant
-from outlast.engine.heal import Recovery
+from outlast.clock import Clock, Instant, SystemClock
+from outlast.engine.heal import Recovery, recover
 from outlast.engine.session import Session
 from outlast.engine.settle import release_all
-from outlast.errors import OutlastError, RecoveryFailed, StoreReplaced
+from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
 from outlast.settings import Settings
 from outlast.store.base import Backend, StoreReads
 
@@ -21,17 +21,19 @@ class StoreHandle:
         self,
         backend: Backend,
         path: Path,
+        settings: Settings | None,
+        clock: Clock | None,
+        recovery: Recovery | None,
         *,
-        settings: Settings,
-        clock: Clock,
-        recovery: Recovery,
         log: logging.Logger,
     ) -> None:
+        if settings is not None and not isinstance(settings, Settings):
+            raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
         self._backend = backend
         self._path = path
-        self._settings = settings
-        self._clock = clock
-        self._recovery = recovery
+        self._settings = settings or Settings()
+        self._clock = clock or SystemClock()
+        self._recovery = recovery or recover
         self._log = log
         self._reset()
 

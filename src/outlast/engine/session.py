@@ -36,13 +36,16 @@ class Session:
         """How this session treats orphans."""
         return RecoveryPolicy(self.settings.action, self.settings.heal_batch)
 
-    def hand_out(self, claimed: Sequence[Claimed], started: bool) -> None:
-        """Remember leases, so that closing can give them back."""
+    def hand_out(self, claimed: Sequence[Claimed], started: bool) -> bool:
+        """Remember leases, so that closing can give them back; False if it has begun to."""
         with self.mutex:
+            if self.ended:
+                return False
             for one in claimed:
                 self.held[one.grant] = one.task_id
             if not started:
                 self.unstarted.update(one.grant for one in claimed)
+            return True
 
     def forget(self, grants: Sequence[Grant]) -> None:
         """Leases have ended, one way or another."""

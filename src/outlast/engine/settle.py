@@ -135,6 +135,7 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
     Work that ends its own process by an error would otherwise come back for ever.
     """
     with session.mutex:
+        session.ended = True
         held, unstarted = list(session.held.items()), session.unstarted
         session.held, session.unstarted = {}, set()
     released = Cause(Outcome.RELEASE, WORKER)

@@ -7,18 +7,22 @@ transaction take turns with groups.
 
 Leadership is a plain attribute that is set under the mutex and cleared in a `finally`. A leader
 that is interrupted leaves its group behind in `_under_way`, where its own clean-up, or else the
-next leader, finds it; followers look up from time to time, so a lost wake-up heals.
+next leader, finds it; followers look up from time to time, so a lost wake-up heals. Who is named
+as the next leader may be gone or held up: whoever has waited long enough leads instead.
 """
 
+import inspect
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import apsw
 
 from outlast.errors import OutlastError, QueueFull, StoreError
+from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
 from outlast.store.sqlite.usher import Usher, tell_coroutines
@@ -30,6 +34,11 @@ Leader = Pending[Any] | Turn
 
 LOOK_UP_SECONDS = 0.1
 LOOK_FOR_ROOM_SECONDS = 0.005
+
+_INSIDE = (
+    "the store was called from inside one of its own operations, by a signal handler or a"
+    " finalizer; let the main program do that instead"
+)
 
 
 class Group:
@@ -65,7 +74,7 @@ class GroupCommit:
         self._leading_thread = 0
         self._under_way: Group | None = None
         self._usher = Usher(self, later, self._room_timeout_seconds)
-        self._untold: list[Group] = []
+        self._untold: deque[Group] = deque()
 
     def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
         """The future of an operation, which joins the queue when it is asked for or awaited.
@@ -83,29 +92,35 @@ class GroupCommit:
             if len(queue) >= self._most_waiting:
                 return False
             pending.turn = turn or pending.turn
-            queue.append(pending)
+            # In this order: a signal's handler in between may lead, and decide what is queued.
             pending.stage = WAITING
+            queue.append(pending)
             return True
 
     def see_through(self, pending: Pending[Any]) -> None:
         """Lead, or follow until a leader has decided this operation's fate."""
         deadline = 0.0
+        is_overdue = False
         try:
             while pending.stage != DECIDED:
                 if pending.stage == NEW and not self.enter(pending):
                     deadline = deadline or time.monotonic() + self._room_timeout_seconds
                     if time.monotonic() > deadline:
                         raise self.full()
-                if self._may_lead(pending):
+                if self._may_lead(pending, is_overdue):
                     self._lead(pending)
                 elif pending.turn is None:
                     # Whoever leads at once needs none; the others look again once they have it.
+                    self._refuse_inside()
                     pending.turn = Turn()
                 elif pending.stage != DECIDED:
                     is_outside = pending.stage == NEW
-                    pending.turn.wait(LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS)
+                    woken = pending.turn.wait(
+                        LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS
+                    )
+                    is_overdue = not woken and not is_outside
         except BaseException:
-            self._withdraw_or_wait(pending)
+            self._leave(pending)
             raise
         finally:
             if self._leader is pending:
@@ -120,11 +135,22 @@ class GroupCommit:
             f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
         )
 
-    def _withdraw_or_wait(self, pending: Pending[Any]) -> None:
+    def _refuse_inside(self) -> None:
+        """Waiting on top of another call of this thread may hold up whoever it waits for."""
+        frame = inspect.currentframe()
+        calls = 0
+        while frame is not None:
+            if frame.f_code is GroupCommit.see_through.__code__:
+                calls += frame.f_locals["self"] is self
+            frame = frame.f_back
+        if calls > 1:
+            raise StoreError(_INSIDE)
+
+    def _leave(self, pending: Pending[Any]) -> None:
         """An interrupted caller takes its operation back, or waits for what is under way."""
-        if self.withdraw(pending) or self._leader is pending:
-            return
-        while pending.stage == TAKEN and self._leader is not None:
+        if self._leader is pending:
+            self._step_down(pending)
+        while not self.withdraw(pending) and pending.stage == TAKEN and self._leader is not None:
             pending.turn = pending.turn or Turn()
             pending.turn.wait(LOOK_UP_SECONDS)
 
@@ -133,7 +159,9 @@ class GroupCommit:
         with self._mutex:
             if pending.stage == WAITING:
                 queue = self._alone if pending.operation.alone else self._shared
-                queue.remove(pending)
+                with suppress(ValueError):
+                    # Interrupted on its way into the queue, it is not there yet.
+                    queue.remove(pending)
                 pending.stage = NEW
             is_back = pending.stage == NEW
             if is_back and why is not None:
@@ -155,17 +183,18 @@ class GroupCommit:
                 self._step_down(who)
         return True
 
-    def _may_lead(self, who: Leader) -> bool:
+    def _may_lead(self, who: Leader, is_overdue: bool = False) -> bool:
+        """Whether this thread leads from now on: nobody does, it was named, or who was is late."""
+        me = threading.get_ident()
         with self._mutex:
-            if self._leader is None:
+            at_work = self._leading_thread
+            if at_work == me and self._leader is not who:
+                raise StoreError(_INSIDE)
+            if at_work not in (0, me):
+                return False
+            if self._leader is None or self._leader is who or is_overdue:
                 self._leader = who
-            elif self._leader is not who and self._leading_thread == threading.get_ident():
-                raise StoreError(
-                    "the store was called from inside one of its own operations, by a signal"
-                    " handler or a finalizer; let the main program do that instead"
-                )
-            if self._leader is who:
-                self._leading_thread = threading.get_ident()
+                self._leading_thread = me
                 return True
             return False
 
@@ -178,9 +207,8 @@ class GroupCommit:
         except (OutlastError, apsw.Error) as error:
             _fail_all(group, error)
         except Exception as error:
-            # In the thread of a caller this is an exception of that caller's, such as a signal
-            # handler raises, and none of the others'. Ours get no signals.
-            if isinstance(who, Pending):
+            # In the main thread this may be a signal handler's, and so that caller's alone.
+            if may_be_a_signals():
                 raise
             _fail_all(group, error)
         finally:
@@ -212,11 +240,9 @@ class GroupCommit:
                 self._under_way, self._leading_thread, self._leader = None, 0, None
                 return
             group = self._conclude(who)
-            self._leading_thread = 0
             self._leader = self._successor(group)
+            self._leading_thread = 0
             next_turn = _turn_of(self._leader) or (self._shared[0].turn if self._shared else None)
-            if group is not None:
-                self._untold.append(group)
         if next_turn is not None:
             next_turn.wake()
         if next_turn is self._usher.turn:
@@ -230,13 +256,14 @@ class GroupCommit:
             and len(group.members) == 1
             and group.members[0] is who
             and who.stage == DECIDED
+            and who.ear is None
             and not self._shared
             and not self._alone
         )
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
-        group, self._under_way = self._under_way, None
+        group = self._under_way
         if group is None:
             return None
         undecided = [member for member in group.members if member.stage != DECIDED]
@@ -253,6 +280,8 @@ class GroupCommit:
             if member not in queue:
                 queue.appendleft(member)
             member.stage = WAITING
+        self._untold.append(group)
+        self._under_way = None
         return group
 
     def _successor(self, group: Group | None) -> Leader | None:
@@ -273,13 +302,14 @@ class GroupCommit:
     def _tell_all(self) -> None:
         """Wake whoever waits for what is decided; safe to be repeated after an interruption."""
         while self._untold:
-            members = self._untold[0].members
-            for member in members:
-                if member.turn is not None and member.ear is None:
-                    member.turn.wake()
-            tell_coroutines([member.ear for member in members if member.ear is not None])
-            with self._mutex:
-                del self._untold[:1]
+            # Another leader may be telling the same group at the same time, or have done so.
+            with suppress(IndexError, ValueError):
+                group = self._untold[0]
+                for member in group.members:
+                    if member.turn is not None and member.ear is None:
+                        member.turn.wake()
+                tell_coroutines([one.ear for one in group.members if one.ear is not None])
+                self._untold.remove(group)
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """The same for a coroutine: the usher leads on its behalf."""
@@ -287,7 +317,8 @@ class GroupCommit:
 
 
 def _fail_all(group: Group | None, error: Exception) -> None:
-    for member in group.members if group else ():
+    """What was sent to be committed and is still undecided is in doubt, and not failed here."""
+    for member in group.members if group and not group.commit_sent else ():
         member.fail(error)
 
 

@@ -1,5 +1,6 @@
 """Running the members of a group inside one transaction, each as if it were alone in it."""
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.transaction import Transaction
 
 _OWN_ERRORS = (OutlastError, apsw.Error)
+
+
+def may_be_a_signals() -> bool:
+    """Whether an error of no kind of ours may be a signal handler's, which is the leader's."""
+    return threading.current_thread() is threading.main_thread()
 
 
 class _TransactionGone(Exception):
@@ -69,7 +75,11 @@ class _Runner:
             member.ran(member.operation.run(self._tx))  # type: ignore[union-attr]
             self._refuse_lost_transaction()
         except _OWN_ERRORS as error:
-            member.fail(self._explained(member, error))
+            member.refuse(self._explained(member, error))
+        except Exception as error:
+            if may_be_a_signals():
+                raise
+            member.refuse(error)
 
     def run_in_savepoint(self, member: Pending[Any]) -> None:
         execute = self._connection.execute
@@ -78,15 +88,19 @@ class _Runner:
             member.ran(member.operation.run(self._tx))  # type: ignore[union-attr]
             self._refuse_lost_transaction()
         except _OWN_ERRORS as error:
-            member.fail(self._explained(member, error))
             if not self._connection.in_transaction:
+                member.fail(self._explained(member, error))
                 raise _TransactionGone from error
+            member.refuse(self._explained(member, error))
             execute("ROLLBACK TO member")
-        except Exception:
-            # A signal handler's exception is the leader's; a fault of this operation is not. The
-            # one is raised here, the other when the operation is run by its own caller.
-            member.stand_alone()
-            raise
+        except Exception as error:
+            if may_be_a_signals():
+                # A signal handler's exception is the leader's; a fault of this operation is not.
+                # The one is raised here, the other when its own caller runs the operation.
+                member.stand_alone()
+                raise
+            member.refuse(error)
+            execute("ROLLBACK TO member")
         execute("RELEASE member")
 
     def run_together(self, together: Together, members: Sequence[Pending[Any]]) -> None:
@@ -99,6 +113,10 @@ class _Runner:
         except _OWN_ERRORS as error:
             if not self._connection.in_transaction:
                 raise _TransactionGone from error
+            execute("ROLLBACK TO member")
+        except Exception:
+            if may_be_a_signals():
+                raise
             execute("ROLLBACK TO member")
         else:
             for member, result in zip(members, results, strict=True):

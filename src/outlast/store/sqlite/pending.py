@@ -23,9 +23,9 @@ class Turn:
         self._lock = threading.Lock()
         self._lock.acquire()
 
-    def wait(self, timeout_seconds: float) -> None:
-        """Sleep until woken, or until the time is up."""
-        self._lock.acquire(timeout=timeout_seconds)
+    def wait(self, timeout_seconds: float) -> bool:
+        """Sleep until woken, or until the time is up; whether it was woken."""
+        return self._lock.acquire(timeout=timeout_seconds)
 
     def wake(self) -> None:
         """Wake the sleeper, now or when it next lies down."""
@@ -66,11 +66,21 @@ class Pending(Generic[T]):
 
     def ran(self, result: Any) -> None:
         """It was run; the result counts only if the commit succeeds."""
-        self._result = result
+        self._result, self._error = result, None
+
+    def refuse(self, error: BaseException) -> None:
+        """It has an error of its own, which counts only if the others are committed: what it
+        found in its way may be one of them."""
+        self._error = error
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is nothing of it to be committed."""
+        return self._error is not None
 
     def succeed(self) -> None:
-        """Its transaction is durable."""
-        self.committed = True
+        """Its transaction is durable, and with it the answer to this one."""
+        self.committed = not self.is_refused
         self.stage = DECIDED
 
     def fail(self, error: BaseException) -> None:

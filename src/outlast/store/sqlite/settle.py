@@ -7,7 +7,7 @@ from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import FINAL, Cause, Parked, Situation, Status, Transition, decide
-from outlast.errors import TaskNotFound
+from outlast.errors import StoreError, TaskNotFound
 from outlast.store.records import Grant, Settlement
 from outlast.store.sqlite.enqueue import is_large, stored_bytes
 from outlast.store.sqlite.transaction import Transaction, Values, int_array
@@ -182,7 +182,11 @@ def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
     moved = _complete_with_results(tx, rows.results, now)
     if moved < len(rows.seqs):
         moved += tx.run("move_tasks", values)
-    assert moved == len(rows.seqs), "the write lock is ours, so nobody moved them meanwhile"
+    if moved != len(rows.seqs):
+        raise StoreError(
+            f"{len(rows.seqs)} tasks were to be moved from {plan.from_} to {plan.to} and {moved}"
+            " were; nothing was stored. This is a fault of Outlast: please report it"
+        )
     tx.run_many(
         "add_result_blob",
         [(found.seq, result) for found, result in rows.results if is_large(result)],

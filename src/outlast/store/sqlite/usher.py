@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from outlast.errors import QueueFull
@@ -96,6 +97,8 @@ class Usher:
             yield from room
         finally:
             later.cancel()
+            with suppress(ValueError):
+                self._room_ears.remove(ear)
 
     def tell_of_room(self) -> None:
         """A group was taken, and there is room in the queue for the next."""
@@ -126,6 +129,8 @@ class Usher:
                     self.turn.wait(LOOK_UP_SECONDS)
         except BaseException:
             self._is_called = self.is_there = False
+            if self._queue.has_followers():
+                self.call()
             raise
 
 

@@ -80,8 +80,10 @@ class Writer:
             probe(f"{only}.begun")
             stands = run_members(self._connection, members, self._path, merging)
             live = [member for member in members if member.stage != DECIDED]
-            if not stands or not live:
+            if not stands:
                 return live
+            if all(member.is_refused for member in live):
+                return []
             probe(f"{only}.written")
             self._refuse_lost_locks()
             self._commit(group, live)
@@ -153,7 +155,7 @@ class Writer:
             group.commit_sent = True
             self._connection.execute("COMMIT")
         except apsw.ConstraintError as error:
-            # A deferred constraint is the one COMMIT error that leaves no doubt.
+            # A deferred constraint was checked before anything was sent to the log.
             group.commit_sent = False
             self._fail(members, error)
         except BaseException as error:
@@ -176,7 +178,7 @@ class Writer:
         try:
             self._guard.check_database()
         except StoreReplaced as error:
-            for member in group.members:
+            for member in group.members if group.commit_sent else ():
                 member.doubt(error)
             raise
 
