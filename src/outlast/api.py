@@ -24,7 +24,6 @@ from outlast.engine.why import why
 from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
 from outlast.settings import Settings
 from outlast.store.records import FlushResult, KeyRecord, SchemaReport, Statement
-from outlast.store.sqlite.registry import registry
 
 MAX_LISTED = 100_000
 
@@ -234,8 +233,7 @@ class Outlast:
 
     def wait(self, task_id: str, timeout: Duration | None = None) -> Any:
         """A task's result, once there is one; TaskFailed, TaskCancelled or TimeoutError else."""
-        checked = checked_id(task_id)
-        return wait_for(self._handle.look(), checked, timeout)
+        return wait_for(self._handle.look(), checked_id(task_id), timeout)
 
     def tasks(
         self,
@@ -345,5 +343,8 @@ def handle_on(
     logger: logging.Logger | None,
 ) -> StoreHandle:
     """How a store will be opened; nothing is touched yet."""
+    # Half of the cost of an import, paid only by programs that make such an object.
+    from outlast.store.sqlite.registry import registry
+
     log = logger or logging.getLogger("outlast")
     return StoreHandle(registry, database_path(target), settings, clock, recovery, log=log)

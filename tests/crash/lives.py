@@ -4,17 +4,21 @@ Everything in them is fixed (ids, clock, names), so that two runs of a life writ
 and a killed one can be compared with a whole one, row by row.
 """
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
 from outlast import Outlast, PermanentError, Settings, _probe
 from outlast.testing import ManualClock
+from tests.store.hand import store_of
 from tests.support.childside import die, say
 
 SETTINGS = Settings(heal_batch=2)
+PATIENCE_SECONDS = 60
 
 
 class Life(NamedTuple):
@@ -41,6 +45,56 @@ def stored(*ids: str) -> None:
 
 def ended(task_id: str, status: str) -> None:
     say(["ended", [task_id, status]])
+
+
+def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[Any]:
+    """What each call returned or raised, in their order; they share one transaction.
+
+    An enqueue of `first` is held inside its own transaction until all of them are queued.
+    """
+    inside, queued = threading.Event(), threading.Event()
+    group, armed = store_of(app)._group, _probe._armed
+
+    def hold_the_first(name: str) -> None:
+        if armed is not None:
+            armed(name)
+        if name == "enqueue.begun" and not inside.is_set():
+            inside.set()
+            queued.wait(PATIENCE_SECONDS)
+
+    _probe.arm(hold_the_first)
+    answers: list[Any] = [None] * (len(calls) + 1)
+    threads = [_answering(answers, 0, lambda: app.enqueue("work", id=first).id)]
+    assert inside.wait(PATIENCE_SECONDS)
+    for n, call in enumerate(calls, 1):
+        threads.append(_answering(answers, n, call))
+        _await(lambda n=n: len(group._shared) == n)  # type: ignore[misc]
+    queued.set()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive(), "nobody may hang"
+    _probe.arm(armed)
+    assert answers[0] == first
+    return answers[1:]
+
+
+def _answering(answers: list[Any], n: int, call: Callable[[], Any]) -> threading.Thread:
+    def answer() -> None:
+        try:
+            answers[n] = call()
+        except Exception as error:
+            answers[n] = error
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    return thread
+
+
+def _await(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.0005)
 
 
 def nothing(path: Path) -> None:
@@ -164,6 +218,38 @@ def keep(path: Path) -> None:
     die()
 
 
+def in_groups(path: Path) -> None:
+    """Two groups of many verbs: one in which nobody errs, and one in which some do."""
+    app, _ = opened(path, 0)
+    leases = app.claim("a", limit=6)
+
+    def enqueue(task_id: str, **options: Any) -> Callable[[], None]:
+        return lambda: stored(app.enqueue("work", id=task_id, **options).id)
+
+    def complete(n: int) -> Callable[[], None]:
+        def ending() -> None:
+            leases[n].complete(n)
+            ended(leases[n].task_id, "completed")
+
+        return ending
+
+    raised = in_one_group(
+        app, "first", enqueue("g-1"), complete(0), enqueue("g-2", idempotency_key="k"),
+        complete(1), lambda: leases[2].renew(stage="on"), enqueue("g-3", payload="x" * 5000),
+        lambda: leases[3].checkpoint("tool_executed", {"n": 3}), enqueue("g-4", group="g"),
+    )  # fmt: skip
+    assert not [one for one in raised if isinstance(one, Exception)]
+    raised = in_one_group(
+        app, "second", enqueue("g-5"), enqueue("g-1"), complete(4), enqueue("g-6"),
+        enqueue("g-7", payload=1, idempotency_key="k"), complete(5), lambda: app.cancel("t-9"),
+        lambda: app.cancel("nobody"),
+    )  # fmt: skip
+    assert [type(one).__name__ for one in raised if isinstance(one, Exception)] == [
+        "InvalidInput", "IdempotencyConflict", "TaskNotFound"
+    ]  # fmt: skip
+    die()
+
+
 def finish_and_flush(path: Path) -> None:
     """One completion that touches many tables, then the flush of what it wrote."""
     app, _ = opened(path, 0)
@@ -205,6 +291,11 @@ LIVES = {
             | _each("resolve")
             | _each("close")
         ),
+    ),
+    "in groups": Life(
+        founded,
+        in_groups,
+        frozenset(_each("group") | {"enqueue.inserted", "settle.logged", "settle.updated"}),
     ),
     "finish and flush": Life(founded, finish_and_flush, writes_from="settle.begun"),
     "migrate": Life(nothing, migrate, MIGRATING),

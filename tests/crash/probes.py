@@ -22,6 +22,8 @@ def probes_in(text: str) -> tuple[set[str], set[str], set[str]]:
                 case other:
                     raise ValueError(f"probe({ast.unparse(other)}) cannot be found by its name")
         contexts.update(_contexts(call))
+    if points:
+        contexts.update(_contexts_of_many(text))
     return names, points, contexts
 
 
@@ -49,6 +51,16 @@ def _contexts(call: ast.Call) -> Iterator[str]:
             pass
         case other:
             raise ValueError(f"the context {ast.unparse(other)} cannot be found by its name")
+
+
+def _contexts_of_many(text: str) -> Iterator[str]:
+    """What stands in for the context where several operations share a transaction."""
+    for assignment in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assign)):
+        match assignment.value:
+            case ast.IfExp(
+                body=ast.Attribute(attr="context"), orelse=ast.Constant(value=str(name))
+            ):
+                yield name
 
 
 def _called(call: ast.Call) -> str | None:

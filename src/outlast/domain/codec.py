@@ -16,14 +16,15 @@ MAX_DEPTH = 64
 _encoder = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
+_encode, _decode = _encoder.encode, _decoder.decode
 
 
 def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
     """The value as JSON text; refuses what JSON, or the limits, cannot hold."""
     try:
-        raw = _encoder.encode(value)
+        raw = _encode(value)
         # What comes back equal was plain JSON; only the rest needs a closer look.
-        is_plain = len(raw) <= max_bytes and _decoder.decode(raw) == value
+        is_plain = len(raw) <= max_bytes and _decode(raw) == value
     except RecursionError as error:
         raise PayloadRejected(f"{name} is nested too deeply, or contains itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as error:

@@ -241,6 +241,9 @@ def _rows(
     for name, given in (("id", task_ids), ("idempotency_key", keys)):
         if isinstance(given, str):
             raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
+    if task_ids is None and keys is None:
+        yield from _filled(template, payloads)
+        return
     n = -1
     for n, payload in enumerate(payloads):
         try:
@@ -248,13 +251,30 @@ def _rows(
             key = None if keys is None else keys[n]
         except IndexError:
             raise InvalidInput(_ONE_FOR_EACH) from None
-        try:
-            yield _fill(template, payload, task_id, key, settings)
-        except PayloadRejected:
-            codec.encode(payload, f"payload {n}")
-            raise
+        yield _fill(template, payload, task_id, key, settings, name=f"payload {n}")
     if any(given is not None and len(given) > n + 1 for given in (task_ids, keys)):
         raise InvalidInput(_ONE_FOR_EACH)
+
+
+def _filled(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
+    """What _fill makes of payloads that come with neither ids nor keys, for many of them."""
+    _, kind, *rest, _, _, retries, recoveries, not_before_ms, _, _ = template
+    queue, priority, group = rest
+    encode, payload_sum, make = codec.encode, codec.payload_sum, NewTask._make
+    for n, payload in enumerate(payloads):
+        task_id = new_id()
+        try:
+            text = None if payload is None else encode(payload, "payload")
+        except PayloadRejected:
+            # Said once more, with its place in the list.
+            encode(payload, f"payload {n}")
+            raise
+        checksum = payload_sum(task_id, kind, text)
+        values = (
+            task_id, kind, queue, priority, group, text, checksum, retries, recoveries,
+            not_before_ms, None, None,
+        )  # fmt: skip
+        yield make(values)
 
 
 _ONE_FOR_EACH = "id and idempotency_key of enqueue_many need exactly one entry for each payload"
@@ -266,18 +286,16 @@ def _fill(
     task_id: str | None,
     key: str | None,
     settings: Settings,
+    *,
+    name: str = "payload",
 ) -> NewTask:
     """One task of a call: its own id, payload, checksum and key."""
     task_id = new_id() if task_id is None else checked_name(task_id, "id")
-    text = None if payload is None else codec.encode(payload, "payload")
-    checksum = codec.payload_sum(task_id, template.kind, text)
-    reserved = None if key is None else _reserved(key, template.kind, text, settings)
-    _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _ = (
-        template
-    )
+    text = None if payload is None else codec.encode(payload, name)
+    kind = template.kind
     values = (
-        task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
-        not_before_ms, None, reserved,
+        task_id, kind, *template[2:5], text, codec.payload_sum(task_id, kind, text),
+        *template[7:11], None if key is None else _reserved(key, kind, text, settings),
     )  # fmt: skip
     return NewTask._make(values)
 

@@ -12,6 +12,7 @@ from outlast.store.records import Key, NewTask
 from outlast.store.sqlite.transaction import Row, Transaction
 
 INLINE_BYTES = 2048
+_DELAYED = Parked.DELAY.value
 # A character takes four bytes at most.
 _SURELY_INLINE = INLINE_BYTES // 4
 
@@ -70,14 +71,15 @@ def _twin(tx: Transaction, rest: Sequence[NewTask]) -> str:
 
 def _row(task: NewTask, now_ms: int) -> Row:
     """The values of one row of add_tasks, in the order of its columns."""
-    text = task.payload
+    (
+        task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
+        not_before_ms, retry_of, key,
+    ) = task  # fmt: skip
     size = stored_bytes(text)
-    delayed = task.not_before_ms is not None
     return (
-        task.id, task.queue, task.kind, task.priority, task.group,
-        Parked.DELAY.value if delayed else None, task.not_before_ms, task.max_retries,
-        task.max_recoveries, task.key is not None, now_ms, now_ms, task.retry_of, size,
-        task.payload_sum, None if size > INLINE_BYTES else text,
+        task_id, queue, kind, priority, group, None if not_before_ms is None else _DELAYED,
+        not_before_ms, max_retries, max_recoveries, key is not None, now_ms, now_ms, retry_of,
+        size, checksum, None if size > INLINE_BYTES else text,
     )  # fmt: skip
 
 

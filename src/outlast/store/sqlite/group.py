@@ -99,26 +99,11 @@ class GroupCommit:
 
     def see_through(self, pending: Pending[Any]) -> None:
         """Lead, or follow until a leader has decided this operation's fate."""
-        deadline = 0.0
-        is_overdue = False
         try:
-            while pending.stage != DECIDED:
-                if pending.stage == NEW and not self.enter(pending):
-                    deadline = deadline or time.monotonic() + self._room_timeout_seconds
-                    if time.monotonic() > deadline:
-                        raise self.full()
-                if self._may_lead(pending, is_overdue):
-                    self._lead(pending)
-                elif pending.turn is None:
-                    # Whoever leads at once needs none; the others look again once they have it.
-                    self._refuse_inside()
-                    pending.turn = Turn()
-                elif pending.stage != DECIDED:
-                    is_outside = pending.stage == NEW
-                    woken = pending.turn.wait(
-                        LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS
-                    )
-                    is_overdue = not woken and not is_outside
+            if self._is_first(pending):
+                self._lead(pending, self._under_way)
+            if pending.stage != DECIDED:
+                self._lead_or_follow(pending)
         except BaseException:
             self._leave(pending)
             raise
@@ -127,6 +112,25 @@ class GroupCommit:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
+
+    def _lead_or_follow(self, pending: Pending[Any]) -> None:
+        deadline = 0.0
+        is_overdue = False
+        while pending.stage != DECIDED:
+            if pending.stage == NEW and not self.enter(pending):
+                deadline = deadline or time.monotonic() + self._room_timeout_seconds
+                if time.monotonic() > deadline:
+                    raise self.full()
+            if self._may_lead(pending, is_overdue):
+                self._lead(pending)
+            elif pending.turn is None:
+                # Whoever leads at once needs none; the others look again once they have it.
+                self._refuse_inside()
+                pending.turn = Turn()
+            elif pending.stage != DECIDED:
+                is_outside = pending.stage == NEW
+                woken = pending.turn.wait(LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS)
+                is_overdue = not woken and not is_outside
 
     def full(self) -> QueueFull:
         """The error of one who waited for room too long."""
@@ -198,11 +202,22 @@ class GroupCommit:
                 return True
             return False
 
-    def _lead(self, who: Leader) -> None:
+    def _is_first(self, pending: Pending[Any]) -> bool:
+        """Whether nobody else is there at all, and this one leads itself: the usual case."""
+        with self._mutex:
+            if self._leader or self._under_way or self._shared or self._alone:
+                return False
+            if pending.stage != NEW:
+                return False
+            self._leader, self._leading_thread = pending, threading.get_ident()
+            self._under_way = Group([pending])
+            pending.stage = TAKEN
+            return True
+
+    def _lead(self, who: Leader, group: Group | None = None) -> None:
         """Commit one group, answer it, and let the next one lead."""
-        group: Group | None = None
         try:
-            group = self._take(who)
+            group = group or self._take(who)
             self._commit(group)
         except (OutlastError, apsw.Error) as error:
             _fail_all(group, error)

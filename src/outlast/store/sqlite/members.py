@@ -33,8 +33,7 @@ def run_members(
     A member's error is its own: it is rolled back to its savepoint and decided at once. The
     others' results count only once the transaction is committed.
     """
-    tx = Transaction(connection)
-    runner = _Runner(connection, tx, path)
+    runner = _Runner(connection, path)
     try:
         if len(members) == 1:
             runner.run_alone(members[0])
@@ -60,9 +59,9 @@ def _alike(members: Sequence[Pending[Any]]) -> dict[Together | None, list[Pendin
 
 
 class _Runner:
-    def __init__(self, connection: apsw.Connection, tx: Transaction, path: Path) -> None:
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
-        self._tx = tx
+        self._tx = Transaction(connection)
         self._path = path
         self._merged: set[int] = set()
 

@@ -174,12 +174,15 @@ class SqliteStore(Serving):
             return answers
 
         def finish(outcome: Outcomes) -> Answers:
-            answers = outcome()
-            self._holding.forget([settlement.grant for settlement in settlements])
-            return _settled(settlements, answers)
+            try:
+                return _settled(settlements, outcome())
+            finally:
+                if pending.committed:
+                    # Also when its caller was cancelled and will never know.
+                    self._holding.forget([settlement.grant for settlement in settlements])
 
         completed = all(one.cause.outcome is Outcome.COMPLETE for one in settlements)
-        return self._submit(
+        pending = self._submit(
             "settle",
             operation,
             (one.task_id for one in settlements),
@@ -187,7 +190,8 @@ class SqliteStore(Serving):
             together=settle.settle_together,
             inputs=(settlements, now),
             wakes=WAITING_FOR_RESULTS if completed else ANYBODY,
-        ).then(finish)
+        )
+        return pending.then(finish)
 
     def settle_by_id(self, task_id: str, cause: Cause, now: Instant) -> Task:
         """Move a task for somebody who holds no lease: cancel, or fail by an operator."""

@@ -60,11 +60,12 @@ class Transaction:
         """Insert rows, many with each statement: a step, and a turn of the interpreter's lock,
         for a hundred rows instead of one each."""
         waiting = iter(rows)
+        execute = self.connection.execute
         while chunk := list(islice(waiting, ROWS_AT_ONCE)):
             while chunk:
                 count = next(size for size in _CHUNK_SIZES if size <= len(chunk))
                 values = tuple(chain.from_iterable(chunk[:count]))
-                self.connection.execute(rows_of(name, count), values)
+                execute(rows_of(name, count), values)
                 del chunk[:count]
 
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
