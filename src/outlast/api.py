@@ -37,16 +37,14 @@ class Outlast:
 
     def __init__(
         self,
-        target: str | os.PathLike[str] | StoreHandle,
+        target: str | os.PathLike[str],
         *,
         settings: Settings | None = None,
         clock: Clock | None = None,
         recovery: Recovery | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        if not isinstance(target, StoreHandle):
-            target = handle_on(target, settings, clock, recovery, logger)
-        self._handle = target
+        self._handle = handle_on(target, settings, clock, recovery, logger)
         self.path = self._handle.path
 
     def __repr__(self) -> str:

@@ -64,11 +64,11 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
 
     _probe.arm(hold_the_first)
     answers: list[Any] = [None] * (len(calls) + 1)
-    threads = [_answering(answers, 0, lambda: app.enqueue("work", id=first).id)]
+    threads = [answering(answers, 0, lambda: app.enqueue("work", id=first).id)]
     assert inside.wait(PATIENCE_SECONDS)
     for n, call in enumerate(calls, 1):
-        threads.append(_answering(answers, n, call))
-        _await(lambda n=n: len(group._shared) == n)  # type: ignore[misc]
+        threads.append(answering(answers, n, call))
+        await_that(lambda n=n: len(group._shared) == n)  # type: ignore[misc]
     queued.set()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
@@ -78,7 +78,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     return answers[1:]
 
 
-def _answering(answers: list[Any], n: int, call: Callable[[], Any]) -> threading.Thread:
+def answering(answers: list[Any], n: int, call: Callable[[], Any]) -> threading.Thread:
     def answer() -> None:
         try:
             answers[n] = call()
@@ -90,7 +90,7 @@ def _answering(answers: list[Any], n: int, call: Callable[[], Any]) -> threading
     return thread
 
 
-def _await(holds: Callable[[], bool]) -> None:
+def await_that(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, "it did not come to that"

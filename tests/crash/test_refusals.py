@@ -157,6 +157,7 @@ def test_a_flush_waits_for_writers_of_other_processes(database: Path) -> None:
 def _opens_as_an_ordinary_user(path: str) -> None:
     import os
 
+    # The interpreter's own files may be out of reach once the user is another.
     from outlast import Outlast, StoreError
     from tests.support.childside import say
 

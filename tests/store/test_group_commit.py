@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,9 +12,8 @@ from outlast import QueueFull, StoreError
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.group import Group, GroupCommit
 from outlast.store.sqlite.operation import Operation
-from outlast.store.sqlite.pending import Pending, Turn
+from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.transaction import Transaction
-from tests.support.children import Child
 
 PATIENCE_SECONDS = 30
 
@@ -76,20 +74,23 @@ class Crowd:
         """Each in its thread; returns once all of them are queued, or lead."""
         for name in names:
             before = self._seen()
-            thread = threading.Thread(target=self._answer, args=(name,), daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self.call_outside(name)
             await_more(self._seen, before)
 
-    def call_outside(self, name: str) -> None:
+    def call_outside(self, name: str) -> threading.Thread:
         """One that finds no room, and so cannot be seen to have queued."""
-        thread = threading.Thread(target=self._answer, args=(name,), daemon=True)
+        return self.ask(name, self.group.submit(self.operation(name)))
+
+    def ask(self, name: str, pending: Pending[Any]) -> threading.Thread:
+        """Wait for what was submitted before, in a thread of its own."""
+        thread = threading.Thread(target=self._answer, args=(name, pending), daemon=True)
         self._threads.append(thread)
         thread.start()
+        return thread
 
-    def _answer(self, name: str) -> None:
+    def _answer(self, name: str, pending: Pending[Any]) -> None:
         try:
-            self.answers[name] = self.group.submit(self.operation(name)).result()
+            self.answers[name] = pending.result()
         except BaseException as error:
             self.answers[name] = error
 
@@ -247,146 +248,3 @@ def test_an_operation_called_inside_a_commit_is_refused_and_the_outer_one_is_fin
     assert "from inside one of its own operations" in refusals[0]
     assert crowd.group.submit(crowd.operation("next")).result() == "next"
     assert crowd.disk.groups == [["outer"], ["next"]]
-
-
-def test_a_lone_operation_of_a_coroutine_is_answered(crowd: Crowd) -> None:
-    crowd.disk.is_free = True
-
-    async def ask() -> Any:
-        return await crowd.group.submit(crowd.operation("lone"))
-
-    assert asyncio.run(asyncio.wait_for(ask(), PATIENCE_SECONDS)) == "lone"
-
-
-class Struck(Exception):
-    """What a signal's handler raises."""
-
-
-class StruckQueue(deque[Pending[Any]]):
-    """A queue in which a signal's handler runs, once, while somebody joins it."""
-
-    def __init__(self, handler: Callable[[], None], is_before: bool) -> None:
-        super().__init__()
-        self._handlers = [handler]
-        self._is_before = is_before
-
-    def append(self, pending: Pending[Any]) -> None:
-        if self._is_before and self._handlers:
-            self._handlers.pop()()
-        super().append(pending)
-        if self._handlers:
-            self._handlers.pop()()
-
-
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
-def test_who_is_interrupted_while_joining_the_queue_is_out_of_it(
-    crowd: Crowd, is_before: bool
-) -> None:
-    def strike() -> None:
-        raise Struck
-
-    crowd.disk.is_free = True
-    crowd.group._shared = StruckQueue(strike, is_before)
-    interrupted = crowd.group.submit(crowd.operation("interrupted"))
-    with pytest.raises(Struck):
-        interrupted.result()
-    assert crowd.group.submit(crowd.operation("next")).result() == "next"
-    assert crowd.disk.groups == [["next"]]
-
-
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
-def test_a_handlers_own_operation_while_joining_the_queue_harms_neither(
-    crowd: Crowd, is_before: bool
-) -> None:
-    """It leads, perhaps with the interrupted one in its group, whose fate is decided then."""
-    inner: list[object] = []
-
-    def call() -> None:
-        inner.append(crowd.group.submit(crowd.operation("inner")).result())
-
-    crowd.disk.is_free = True
-    crowd.group._shared = StruckQueue(call, is_before)
-    crowd.call_outside("outer")
-    crowd.join()
-    assert (crowd.answers, inner) == ({"outer": "outer"}, ["inner"])
-    assert sorted(name for group in crowd.disk.groups for name in group) == ["inner", "outer"]
-
-
-class SlowTurn(Turn):
-    """Before its sleeper is woken for the first time, something else happens."""
-
-    __slots__ = ("_before", "_real")
-
-    def __init__(self, real: Turn, before: Callable[[], None]) -> None:
-        self._real = real
-        self._before = [before]
-
-    def wait(self, timeout_seconds: float) -> bool:
-        return self._real.wait(timeout_seconds)
-
-    def wake(self) -> None:
-        if self._before:
-            self._before.pop()()
-        self._real.wake()
-
-
-def test_two_leaders_that_answer_at_once_leave_nobody_without_an_answer(crowd: Crowd) -> None:
-    """The one is held in the middle of its answers, while the other gives its own and those."""
-    crowd.call("first")
-    crowd.disk.await_group()
-    crowd.call("a", "b")
-    met: list[str] = []
-
-    def another_leads() -> None:
-        crowd.disk.is_free = True
-        thread = threading.Thread(target=crowd._answer, args=("other",), daemon=True)
-        thread.start()
-        thread.join(PATIENCE_SECONDS)
-        met.append("stuck" if thread.is_alive() else "answered")
-
-    first_in_line = crowd.group._shared[0]
-    await_more(lambda: int(first_in_line.turn is not None), 0)
-    assert first_in_line.turn is not None
-    first_in_line.turn = SlowTurn(first_in_line.turn, another_leads)
-    crowd.join()
-    assert met == ["answered"]
-    assert crowd.answers == {name: name for name in ("first", "a", "b", "other")}
-
-
-def _calls_the_store_from_a_handler_while_it_waits() -> None:
-    import os
-    import signal
-    import threading
-
-    from outlast import StoreError
-    from tests.store.test_group_commit import Crowd, await_more
-    from tests.support.childside import say
-
-    crowd = Crowd(most_waiting=100, room_timeout_seconds=30)
-    crowd.call("first")
-    crowd.disk.await_group()
-    outer = crowd.group.submit(crowd.operation("lone outer"))
-
-    def handle(number: int, frame: object) -> None:
-        try:
-            say(crowd.group.submit(crowd.operation("inner")).result())
-        except StoreError as error:
-            say(str(error))
-        crowd.disk.free()
-
-    def strike() -> None:
-        await_more(lambda: int(outer.turn is not None), 0)
-        os.kill(os.getpid(), signal.SIGALRM)
-
-    signal.signal(signal.SIGALRM, handle)
-    threading.Thread(target=strike, daemon=True).start()
-    say(outer.result())
-    say(crowd.disk.groups)
-
-
-def test_an_operation_called_by_a_handler_while_its_thread_waits_is_refused() -> None:
-    """It would wait for the very call it interrupts, which is named to lead next."""
-    with Child(_calls_the_store_from_a_handler_while_it_waits) as child:
-        assert "from inside one of its own operations" in child.hear()
-        assert child.hear() == "lone outer"
-        assert child.hear() == [["first"], ["lone outer"]]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from outlast.aio.hop import Hop
-from outlast.aio.lease import AsyncLease, give_back
+from outlast.aio.lease import AsyncLease
 from outlast.aio.results import Results
 from outlast.api import Outlast, handle_on
 from outlast.clock import Clock
@@ -20,8 +20,10 @@ from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_id
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue
+from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery
 from outlast.engine.session import Session
+from outlast.engine.settle import give_back
 from outlast.engine.vigil import claim_vigil
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
@@ -43,6 +45,14 @@ def _hopping(
     return call
 
 
+class _SharingOutlast(Outlast):
+    """The object for threads, on the handle of the one for coroutines."""
+
+    def __init__(self, handle: StoreHandle) -> None:
+        self._handle = handle
+        self.path = handle.path
+
+
 class AsyncOutlast:
     """The whole contract for coroutines, on the same store, beside threads and other processes.
 
@@ -60,7 +70,7 @@ class AsyncOutlast:
         logger: logging.Logger | None = None,
     ) -> None:
         self._handle = handle_on(target, settings, clock, recovery, logger)
-        self._app = Outlast(self._handle)
+        self._app = _SharingOutlast(self._handle)
         self._hop = Hop()
         self._results = Results(self._handle.look, self._hop)
         self._is_open = False
@@ -105,10 +115,13 @@ class AsyncOutlast:
         await self._close(None if isinstance(error, asyncio.CancelledError) else error)
 
     async def _close(self, error: BaseException | None) -> None:
-        await self._results.close()
-        self._is_open = False
-        await self._hop.to_its_end(self._handle.close, error)
-        await self._hop.close()
+        try:
+            await self._results.close()
+        finally:
+            # Also when we are cancelled once more: what is out must be given back.
+            self._is_open = False
+            await self._hop.to_its_end(self._handle.close, error)
+            await self._hop.close()
 
     async def _serve(self) -> Session:
         """The store, opened to serve; only the first call has to leave the loop for it."""
@@ -209,7 +222,8 @@ class AsyncOutlast:
         self, session: Session, request: ClaimRequest, lease: Duration | None
     ) -> list[AsyncLease]:
         leases = await self._hop.undone_if_cancelled(
-            partial(claim.claim, session, request, lease), give_back
+            partial(claim.claim, session, request, lease),
+            lambda leases: give_back(session, [one.claimed for one in leases]),
         )
         return [AsyncLease(one, self._hop) for one in leases]
 

@@ -1,18 +1,16 @@
 """A lease in the hands of a coroutine: its writes await the group commit."""
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from outlast.aio.hop import Hop
 from outlast.domain.duration import Duration
-from outlast.domain.lifecycle import WORKER, Cause, Outcome, Parked
+from outlast.domain.lifecycle import Parked
 from outlast.domain.task import Checkpoint
 from outlast.engine import checkpoint, settle
 from outlast.engine.lease import Lease
-from outlast.errors import OutlastError
-from outlast.store.records import Settlement, Statement
+from outlast.store.records import Statement
 
 
 class AsyncLease:
@@ -109,17 +107,3 @@ class AsyncLease:
         """Append a record of progress that survives a crash."""
         lease = self._lease
         return await checkpoint.add(lease.session, lease.claimed, type, data, metadata)
-
-
-def give_back(leases: Sequence[Lease]) -> None:
-    """Hand back, in one transaction, what a cancelled claim was given: nobody works on it."""
-    if not leases:
-        return
-    session, released = leases[0].session, Cause(Outcome.RELEASE, WORKER)
-    try:
-        session.store.settle(
-            [Settlement(one.grant, one.task_id, released) for one in leases], session.now()
-        )
-        session.forget([one.grant for one in leases])
-    except OutlastError as error:
-        logging.getLogger("outlast").warning("giving back a cancelled claim: %s", error)

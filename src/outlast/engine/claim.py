@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from outlast.domain.duration import Duration
-from outlast.domain.lifecycle import WORKER, Cause, Outcome
 from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.task import Task
 from outlast.engine.heal import heal_before_claim
 from outlast.engine.lease import Lease
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput, StoreError
-from outlast.store.records import Claimed, ClaimRequest, Settlement
+from outlast.engine.settle import give_back
+from outlast.errors import InvalidInput, OutlastError, StoreError
+from outlast.store.records import Claimed, ClaimRequest
 
 MAX_BATCH = 10_000
 MAX_KINDS = 200
@@ -63,7 +63,12 @@ def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> li
     claimed = _claim_once(session, request, lease)
     if len(claimed) < request.limit and not healed and heal_before_claim(session, force=True):
         rest = replace(request, limit=request.limit - len(claimed))
-        claimed += _claim_once(session, rest, lease)
+        try:
+            claimed += _claim_once(session, rest, lease)
+        except OutlastError as error:
+            if not claimed:
+                raise
+            session.log.warning("claiming what was put back failed: %s", error)
     claimed_at = session.now()
     return [Lease(session, one, claimed_at) for one in claimed]
 
@@ -79,9 +84,7 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
     lease_ms("")
     claimed = session.store.claim(request, session.now(), lease_ms, session.now)
     if not session.hand_out(claimed, request.started):
-        released = Cause(Outcome.RELEASE, WORKER)
-        given_back = [Settlement(one.grant, one.task_id, released) for one in claimed]
-        session.store.settle(given_back, session.now())
+        give_back(session, claimed)
         raise StoreError("this store was closed while a claim was under way; open it again")
     if session.log.isEnabledFor(logging.DEBUG):
         for one in claimed:

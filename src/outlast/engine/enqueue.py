@@ -257,24 +257,36 @@ def _rows(
 
 
 def _filled(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
-    """What _fill makes of payloads that come with neither ids nor keys, for many of them."""
-    _, kind, *rest, _, _, retries, recoveries, not_before_ms, _, _ = template
-    queue, priority, group = rest
-    encode, payload_sum, make = codec.encode, codec.payload_sum, NewTask._make
+    """What _fill makes of payloads that come with neither ids nor keys; quicker for many."""
+    mould = _Mould.of(template)
+    encode = codec.encode
     for n, payload in enumerate(payloads):
-        task_id = new_id()
         try:
             text = None if payload is None else encode(payload, "payload")
         except PayloadRejected:
             # Said once more, with its place in the list.
             encode(payload, f"payload {n}")
             raise
-        checksum = payload_sum(task_id, kind, text)
-        values = (
-            task_id, kind, queue, priority, group, text, checksum, retries, recoveries,
-            not_before_ms, None, None,
-        )  # fmt: skip
-        yield make(values)
+        yield mould.cast(new_id(), text, None)
+
+
+class _Mould(NamedTuple):
+    """What the tasks of one call share, in the places they have in NewTask."""
+
+    kind: str
+    head: tuple[Any, ...]
+    tail: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, template: NewTask) -> "_Mould":
+        first_own = NewTask._fields.index("payload")
+        key = NewTask._fields.index("key")
+        return cls(template.kind, template[1:first_own], template[first_own + 2 : key])
+
+    def cast(self, task_id: str, text: str | None, key: Key | None) -> NewTask:
+        kind, head, tail = self
+        checksum = codec.payload_sum(task_id, kind, text)
+        return NewTask._make((task_id, *head, text, checksum, *tail, key))
 
 
 _ONE_FOR_EACH = "id and idempotency_key of enqueue_many need exactly one entry for each payload"
@@ -292,12 +304,8 @@ def _fill(
     """One task of a call: its own id, payload, checksum and key."""
     task_id = new_id() if task_id is None else checked_name(task_id, "id")
     text = None if payload is None else codec.encode(payload, name)
-    kind = template.kind
-    values = (
-        task_id, kind, *template[2:5], text, codec.payload_sum(task_id, kind, text),
-        *template[7:11], None if key is None else _reserved(key, kind, text, settings),
-    )  # fmt: skip
-    return NewTask._make(values)
+    reserved = None if key is None else _reserved(key, template.kind, text, settings)
+    return _Mould.of(template).cast(task_id, text, reserved)
 
 
 def _reserved(key: str, kind: str, text: str | None, settings: Settings) -> Key:

@@ -123,6 +123,7 @@ class StoreHandle:
         self._leave_the_parents_behind()
         with self._mutex:
             if self._session is not None and not self._session.store.closed:
+                self._session.store.refuse_inside()
                 try:
                     release_all(self._session, None if _is_polite(error) else error)
                 except OutlastError as failure:

@@ -12,7 +12,13 @@ from outlast.domain.names import checked_name
 from outlast.domain.task import Task
 from outlast.engine.enqueue import checked_statements, existing
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput, InvalidTransition, LeaseLost, PermanentError
+from outlast.errors import (
+    InvalidInput,
+    InvalidTransition,
+    LeaseLost,
+    OutlastError,
+    PermanentError,
+)
 from outlast.store.future import Future
 from outlast.store.records import Claimed, Settlement, Statement
 
@@ -153,6 +159,17 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
         session.store.settle(settlements, session.now())
     except LeaseLost as lost:
         session.log.info("closing: %s", lost)
+
+
+def give_back(session: Session, claimed: Sequence[Claimed]) -> None:
+    """Release leases that nobody is there to work on; what goes wrong is for recovery to mend."""
+    released = Cause(Outcome.RELEASE, WORKER)
+    settlements = [Settlement(one.grant, one.task_id, released) for one in claimed]
+    try:
+        session.store.settle(settlements, session.now())
+    except OutlastError as error:
+        session.log.warning("giving back %d tasks: %s", len(claimed), error)
+    session.forget([one.grant for one in claimed])
 
 
 def error_text(error: object) -> str:

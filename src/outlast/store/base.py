@@ -246,6 +246,10 @@ class Store(StoreReads, Protocol):
         """Put back the tasks of holders that are gone or whose leases ran out."""
         ...
 
+    def refuse_inside(self) -> None:
+        """Raise when this very thread is in the middle of an operation, as in a signal handler."""
+        ...
+
     def resolve(self, task_id: str, now: Instant) -> Task | None:
         """One task, after any commit whose outcome was unknown has become certain."""
         ...

@@ -10,7 +10,8 @@ from outlast.errors import OutlastError
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-THREADS = 2
+# One leads for coroutines, one sees their lone operations through, one flushes.
+THREADS = 3
 
 log = logging.getLogger("outlast.store")
 

@@ -18,6 +18,18 @@ class Likeness(NamedTuple):
     gid: int
 
 
+# A folder's times move with the kernel's tick, or by whole seconds on old file systems: what was
+# looked at sooner after a change than this may look the same after the next one.
+_TICK_NS = 50_000_000
+_WHOLE_SECONDS_NS = 2_050_000_000
+
+
+def is_settled(changed_ns: int, looked_at_ns: int) -> bool:
+    """Whether no later change of a folder can carry the same time as the one that was seen."""
+    tick_ns = _TICK_NS if changed_ns % 1_000_000_000 else _WHOLE_SECONDS_NS
+    return looked_at_ns - changed_ns > tick_ns
+
+
 class SideFolder:
     """The private folder next to the database that holds locks and lock files."""
 

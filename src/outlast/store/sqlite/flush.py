@@ -70,8 +70,10 @@ class Flusher:
     def look_at(self, log_size: "LogSize") -> None:
         """Call for a flush when the log has grown enough since the last one."""
         pages, commits = log_size.wal_pages, log_size.commits
-        restarted = pages < self._flushed_pages
-        grown_pages = pages if restarted else pages - self._flushed_pages
+        if pages < self._flushed_pages:
+            # The log began anew after it was moved.
+            self._flushed_pages = 0
+        grown_pages = pages - self._flushed_pages
         enough_commits = self._flush_commits and (
             commits - self._flushed_commits >= self._flush_commits
         )

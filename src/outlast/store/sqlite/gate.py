@@ -88,8 +88,7 @@ class WriteGate:
             while not _try_lock(descriptor):
                 patience = patience or Patience(self._limits_seconds, self._holder, self._blockage)
                 patience.wait()
-            if patience is not None:
-                self._blockage.gone()
+            self._blockage.gone()
         except BaseException:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             self.__exit__()

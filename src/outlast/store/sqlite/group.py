@@ -73,7 +73,7 @@ class GroupCommit:
         self._leader: Leader | None = None
         self._leading_thread = 0
         self._under_way: Group | None = None
-        self._usher = Usher(self, later, self._room_timeout_seconds)
+        self._usher = Usher(self, later, limits)
         self._untold: deque[Group] = deque()
 
     def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
@@ -125,7 +125,7 @@ class GroupCommit:
                 self._lead(pending)
             elif pending.turn is None:
                 # Whoever leads at once needs none; the others look again once they have it.
-                self._refuse_inside()
+                self.refuse_inside(calls_allowed=1)
                 pending.turn = Turn()
             elif pending.stage != DECIDED:
                 is_outside = pending.stage == NEW
@@ -139,15 +139,15 @@ class GroupCommit:
             f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
         )
 
-    def _refuse_inside(self) -> None:
+    def refuse_inside(self, calls_allowed: int = 0) -> None:
         """Waiting on top of another call of this thread may hold up whoever it waits for."""
         frame = inspect.currentframe()
         calls = 0
         while frame is not None:
             if frame.f_code is GroupCommit.see_through.__code__:
-                calls += frame.f_locals["self"] is self
+                calls += frame.f_locals.get("self") is self
             frame = frame.f_back
-        if calls > 1:
+        if calls > calls_allowed:
             raise StoreError(_INSIDE)
 
     def _leave(self, pending: Pending[Any]) -> None:
@@ -286,10 +286,11 @@ class GroupCommit:
             if group.commit_sent:
                 member.doubt("the leader of its group was interrupted")
                 continue
-            if member.operation.alone and member.ear is not None:
-                # It was a coroutine's, and has no thread yet to be run by.
-                member.stage = NEW
+            if member.ear is not None:
+                # A coroutine has no thread to run it by, and the usher may have left.
                 self._usher.call(member)
+            if member.operation.alone and member.ear is not None:
+                member.stage = NEW
                 continue
             queue = self._alone if member.operation.alone else self._shared
             if member not in queue:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from outlast import _host
 from outlast.errors import StoreReplaced
+from outlast.store.sqlite.files import is_settled
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
 _WAL_WRITE_LOCK_OFFSET = 120
@@ -34,12 +35,6 @@ def file_id(path: Path | str) -> FileId | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-# A folder's times move with the kernel's tick, or by whole seconds on old file systems: what was
-# seen sooner after a change than this may look the same after the next one.
-_TICK_NS = 50_000_000
-_WHOLE_SECONDS_NS = 2_050_000_000
 
 
 def _folder_state(folder: str) -> FolderState:
@@ -113,9 +108,10 @@ class FileGuard:
         No name in a folder changes without the folder's own times, so most checks end there.
         """
         database_folder, side_folder = self._folders
+        looked_at_ns = time.time_ns()
         seen = (_folder_state(database_folder), _folder_state(side_folder))
         if seen != self._folders_seen:
-            self._look_closely(seen)
+            self._look_closely(seen, looked_at_ns)
 
     def check_database(self) -> None:
         """Refuse to acknowledge when database or WAL were replaced or removed."""
@@ -123,12 +119,11 @@ class FileGuard:
         if seen is None or _folder_state(self._folders[0]) != seen[0]:
             self.check_files()
 
-    def _look_closely(self, seen: tuple[FolderState, FolderState]) -> None:
+    def _look_closely(self, seen: tuple[FolderState, FolderState], looked_at_ns: int) -> None:
         self._folders_seen = None
         self._check_each_file()
         changed_ns = max(seen[0][2], seen[1][2])
-        tick_ns = _TICK_NS if changed_ns % 1_000_000_000 else _WHOLE_SECONDS_NS
-        if changed_ns and time.time_ns() - changed_ns > tick_ns:
+        if changed_ns and is_settled(changed_ns, looked_at_ns):
             self._folders_seen = seen
 
     def _check_each_file(self) -> None:

@@ -57,9 +57,11 @@ class Holding:
         times = {"now": now.utc_ms, "mono": now.mono_ms}
         return int(tx.value("register_worker", self.incarnation().registration(worker) | times))
 
-    def remember(self, worker: str, row: int) -> None:
-        """A claim committed, and with it the worker's row."""
-        self._holders[worker] = row
+    def remember(self, worker: str, row: int, of: Incarnation) -> None:
+        """A claim committed, and with it the worker's row; unless we began anew meanwhile."""
+        with self._mutex:
+            if self._incarnation is of:
+                self._holders[worker] = row
 
     def doubt(self, handed: Sequence[Settlement]) -> None:
         """Leases that may have been handed out to nobody: the next claim gives them back."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 from outlast.errors import OutcomeUnknown
@@ -116,10 +117,14 @@ class Pending(Generic[T]):
             self._guide.see_through(self)
         return self.outcome()
 
-    def __await__(self) -> Generator[Any, None, T]:
-        """Wait for it in a coroutine. Cancelled before it was begun, it never happens."""
+    def waited(self) -> Generator[Any, None, None]:
+        """Until its fate is known; raises nothing but a cancellation."""
         if self.stage != DECIDED:
             yield from self._guide.seen_through(self)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait for it in a coroutine. Cancelled before it was begun, it never happens."""
+        yield from self.waited()
         return self.outcome()
 
     def then(self, finish: Callable[[Callable[[], T]], U]) -> "Then[T, U]":
@@ -138,6 +143,11 @@ class Then(Generic[T, U]):
         self._pending = pending
         self._finish = finish
 
+    @property
+    def committed(self) -> bool:
+        """Whether the operation is durable."""
+        return self._pending.committed
+
     def outcome(self) -> U:
         """What becomes of the outcome; asked for once the fate is known."""
         return self._finish(self._pending.outcome)
@@ -146,21 +156,20 @@ class Then(Generic[T, U]):
         """Wait as a thread."""
         return self._finish(self._pending.result)
 
+    def waited(self) -> Generator[Any, None, None]:
+        """Until the operation's fate is known."""
+        yield from self._pending.waited()
+
     def __await__(self) -> Generator[Any, None, U]:
-        """Wait as a coroutine."""
-        error: BaseException | None = None
-        result: Any = None
+        """Wait as a coroutine; one that was cancelled too late has it finished all the same."""
         try:
-            result = yield from self._pending.__await__()
-        except BaseException as raised:
-            error = raised
-
-        def outcome() -> T:
-            if error is not None:
-                raise error
-            return result  # type: ignore[no-any-return]
-
-        return self._finish(outcome)
+            yield from self.waited()
+        except BaseException:
+            if self.committed:
+                with suppress(Exception):
+                    self.outcome()
+            raise
+        return self.outcome()
 
     def then(self, finish: Callable[[Callable[[], U]], Any]) -> "Then[U, Any]":
         """One more thing to be done."""

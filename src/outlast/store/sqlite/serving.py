@@ -19,7 +19,7 @@ from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import Group, GroupCommit
 from outlast.store.sqlite.holding import Holding
 from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.operation import NOBODY, Exclusive, Operation, Together
+from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
 from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
@@ -123,9 +123,9 @@ class Serving(SqliteReads):
 
     def _after(self, group: Group) -> None:
         """The group is answered: hint those who wait for what it did, and see to the log."""
-        topics = NOBODY.union(*(one.operation.wakes for one in group.members if one.committed))
+        topics = {one.operation.wakes for one in group.members if one.committed}
         if topics:
-            self._wakeups.tell(topics)
+            self._wakeups.tell(topics.pop() if len(topics) == 1 else ANYBODY)
         self._flusher.look_at(self._database.writer)
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
@@ -174,6 +174,10 @@ class Serving(SqliteReads):
                 log.warning("connecting anew failed, this store has ended: %s", error)
                 self.closed = True
 
+    def refuse_inside(self) -> None:
+        """Closing on top of a call of this same thread would pull its files away under it."""
+        self._group.refuse_inside()
+
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, flush, and let go of the files."""
         has_left = False
@@ -205,7 +209,7 @@ class Serving(SqliteReads):
             tx.run("end_worker", ending)
 
         if self._holding.id:
-            self._write("close", operation)
+            self._write("close", operation, wakes=ANYBODY)
 
     def close_at_exit(self, now: Instant, was_interrupted: bool) -> None:
         """Leave politely when nothing is held, or on Ctrl-C; otherwise this exit is a crash.

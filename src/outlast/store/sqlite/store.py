@@ -27,6 +27,7 @@ from outlast.store.records import (
 from outlast.store.sqlite import checkpoints, claim, enqueue, settle
 from outlast.store.sqlite.heal import Healer
 from outlast.store.sqlite.holding import DeclaredDead
+from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
@@ -97,7 +98,7 @@ class SqliteStore(Serving):
         while True:
             incarnation = holding.incarnation()
             try:
-                claimed = self._claim(request, now, lease_ms, clock)
+                claimed = self._claim(incarnation, request, now, lease_ms, clock)
             except DeclaredDead:
                 log.warning("this process was declared dead by another and begins anew")
                 holding.begin_anew(incarnation)
@@ -107,7 +108,12 @@ class SqliteStore(Serving):
                 return claimed
 
     def _claim(
-        self, request: ClaimRequest, now: Instant, lease_ms: LeaseLength, clock: Ticking | None
+        self,
+        incarnation: Incarnation,
+        request: ClaimRequest,
+        now: Instant,
+        lease_ms: LeaseLength,
+        clock: Ticking | None,
     ) -> list[Claimed] | None:
         """What a doubtful claim may have taken is given back first, in the same transaction."""
         holding = self._holding
@@ -140,7 +146,7 @@ class SqliteStore(Serving):
                 # The caller was interrupted, so nobody holds these leases.
                 doubt()
             raise
-        holding.remember(request.worker, row)
+        holding.remember(request.worker, row, incarnation)
         holding.is_settled(doubtful)
         return claimed
 

@@ -59,8 +59,11 @@ class Transaction:
     def insert_rows(self, name: str, rows: Iterable[Row]) -> None:
         """Insert rows, many with each statement: a step, and a turn of the interpreter's lock,
         for a hundred rows instead of one each."""
-        waiting = iter(rows)
         execute = self.connection.execute
+        if isinstance(rows, list) and len(rows) == 1:
+            execute(rows_of(name, 1), rows[0])
+            return
+        waiting = iter(rows)
         while chunk := list(islice(waiting, ROWS_AT_ONCE)):
             while chunk:
                 count = next(size for size in _CHUNK_SIZES if size <= len(chunk))

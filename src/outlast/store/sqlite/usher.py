@@ -47,15 +47,17 @@ class Usher:
         self,
         queue: Queue,
         later: Callable[[Callable[[], None]], None],
-        room_timeout_seconds: float,
+        limits: tuple[int, float],
     ) -> None:
         self.turn = Turn()
         self.is_there = False
         self._queue = queue
         self._later = later
-        self._room_timeout_seconds = room_timeout_seconds
+        self._most_waiting, self._room_timeout_seconds = limits
         self._mutex = threading.RLock()
         self._is_called = False
+        self._lone: deque[Pending[Any]] = deque()
+        self._is_called_for_lone = False
         self._room_ears: deque[Any] = deque()
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
@@ -69,7 +71,7 @@ class Usher:
             ear = (loop, loop.create_future())
             is_new = pending.ear is None
             try:
-                if not pending.operation.alone and not self._queue.enter(pending, self.turn):
+                if is_new and not self._has_room_for(pending):
                     yield from self._await_room(ear, deadline)
                     continue
                 # Whoever decides it looks for the ear afterwards, and so must we for the decision.
@@ -85,6 +87,11 @@ class Usher:
                 cancelled = error
         if cancelled is not None:
             raise cancelled
+
+    def _has_room_for(self, pending: Pending[Any]) -> bool:
+        if pending.operation.alone:
+            return len(self._lone) < self._most_waiting
+        return self._queue.enter(pending, self.turn)
 
     def _await_room(self, ear: Any, deadline: float) -> Generator[Any, None, None]:
         loop, room = ear
@@ -107,15 +114,38 @@ class Usher:
             tell_coroutines(ears)
 
     def call(self, pending: Pending[Any] | None = None) -> None:
-        """One job leads for all coroutines; a lone operation has a job of its own."""
+        """One job leads for all coroutines, and one sees their lone operations through in turn."""
         if pending is not None and pending.operation.alone:
-            self._later(lambda: self._queue.see_through(pending))
+            self._call_for_lone(pending)
             return
         with self._mutex:
             if self._is_called:
                 return
             self._is_called = True
         self._later(self._lead_group_after_group)
+
+    def _call_for_lone(self, pending: Pending[Any]) -> None:
+        with self._mutex:
+            self._lone.append(pending)
+            if self._is_called_for_lone:
+                return
+            self._is_called_for_lone = True
+        self._later(self._see_lone_ones_through)
+
+    def _see_lone_ones_through(self) -> None:
+        while True:
+            with self._mutex:
+                if not self._lone:
+                    self._is_called_for_lone = False
+                    return
+                pending = self._lone.popleft()
+            self.tell_of_room()
+            try:
+                self._queue.see_through(pending)
+            except BaseException as error:
+                # It was never stored, and nobody but us can say so.
+                if self._queue.withdraw(pending, error):
+                    tell_coroutines([pending.ear])
 
     def _lead_group_after_group(self) -> None:
         self.is_there = True

@@ -15,7 +15,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from outlast.store.sqlite.files import Likeness, SideFolder
+from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ log = logging.getLogger("outlast.store")
 
 _LONGEST_WAIT_SECONDS = 86_400.0
 _LONGEST_QUEUE = 1024
-
-# A folder's times move with the kernel's tick, or by whole seconds on old file systems: what was
-# listed sooner after a change than this may lack a socket that was made in the same tick.
-_TICK_NS = 50_000_000
-_WHOLE_SECONDS_NS = 2_050_000_000
 
 
 class Topic(StrEnum):
@@ -189,7 +184,7 @@ class Wakeups:
 
     def tell(self, topics: frozenset[Topic]) -> None:
         """Hint to all who wait for one of these; what cannot be told is found by polling."""
-        if self._is_closed:
+        if self._is_closed or not topics:
             return
         try:
             found = os.lstat(self._path)
@@ -216,9 +211,8 @@ class Wakeups:
             elif rest and _LETTERS.keys() >= set(letters):
                 names.append((name, frozenset(_LETTERS[letter] for letter in letters)))
         changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
-        tick_ns = _TICK_NS if changed_ns % 1_000_000_000 else _WHOLE_SECONDS_NS
-        is_settled = looked_at_ns - changed_ns > tick_ns
-        self._seen = _Seen(_key(found) if is_settled else (), door, tuple(names))
+        key = _key(found) if is_settled(changed_ns, looked_at_ns) else ()
+        self._seen = _Seen(key, door, tuple(names))
         return self._seen
 
     def _open(self, found: os.stat_result) -> WakeFolder:

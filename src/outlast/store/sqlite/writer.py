@@ -125,8 +125,7 @@ class Writer:
         while True:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
-                if patience is not None:
-                    self._blockage.gone()
+                self._blockage.gone()
                 return
             except apsw.BusyError:
                 patience = patience or Patience(
