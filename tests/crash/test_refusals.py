@@ -157,16 +157,16 @@ def test_a_flush_waits_for_writers_of_other_processes(database: Path) -> None:
 def _opens_as_an_ordinary_user(path: str) -> None:
     import os
 
-    # The interpreter's own files may be out of reach once the user is another.
     from outlast import Outlast, StoreError
     from tests.support.childside import say
 
+    app = Outlast(path)
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
     try:
-        say(Outlast(path).enqueue("work").id)
+        say(app.enqueue("work").id)
     except StoreError as error:
         say(f"{type(error).__name__}: {error}")
 

@@ -19,6 +19,8 @@ APPLICATION_ID = 0x4F75744C
 MINIMUM_SQLITE = (3, 51, 3)
 BUSY_TIMEOUT_MS = 5000
 
+_ENDING_A_PATH = str.maketrans({char: f"%{ord(char):02x}" for char in "%?#&"})
+
 log = logging.getLogger("outlast.store")
 
 
@@ -35,14 +37,12 @@ def guard_version(version: str | None = None) -> None:
 
 def connect(path: Path, synchronous: str, create_like: Path | None = None) -> apsw.Connection:
     """A connection with every pragma set; `create_like` gives a new file its mode."""
-    from urllib.parse import quote
-
     guard_version()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
-    uri = "file:" + quote(str(path))
+    uri = "file:" + _quoted(path)
     if create_like is not None:
         flags |= apsw.SQLITE_OPEN_CREATE
-        uri += "?modeof=" + quote(str(create_like))
+        uri += "?modeof=" + _quoted(create_like)
     try:
         connection = apsw.Connection(uri, flags=flags)
     except apsw.Error as error:
@@ -53,6 +53,11 @@ def connect(path: Path, synchronous: str, create_like: Path | None = None) -> ap
         connection.close()
         raise explained(error, f"opening {path}", path) from error
     return connection
+
+
+def _quoted(path: Path) -> str:
+    """A path inside a URI, without the characters that would end it there."""
+    return str(path).translate(_ENDING_A_PATH)
 
 
 def _configure(connection: apsw.Connection, synchronous: str) -> None:
