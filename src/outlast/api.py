@@ -231,7 +231,7 @@ class Outlast:
 
     def wait(self, task_id: str, timeout: Duration | None = None) -> Any:
         """A task's result, once there is one; TaskFailed, TaskCancelled or TimeoutError else."""
-        return wait_for(self._handle.look(), checked_id(task_id), timeout)
+        return wait_for(self._handle.look(), checked_id(task_id), timeout, self._handle.now)
 
     def tasks(
         self,
@@ -240,7 +240,7 @@ class Outlast:
         group: str | None = None,
         limit: int = 100,
     ) -> list[Task]:
-        """Tasks from one consistent read, newest first."""
+        """The newest tasks, from one consistent read: a hundred unless you say otherwise."""
         wanted = None if status is None else status_named(status)
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         queue = None if queue is None else checked_name(queue, "queue")

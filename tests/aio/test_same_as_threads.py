@@ -26,7 +26,7 @@ async def goes_in_and_comes_out(app: Any, clock: ManualClock) -> None:
     await app.enqueue_many("work", [1], id=["a"])
     first, second = await app.claim("w", limit=2, lease="10s")
     clock.advance("5s")
-    await first.renew("half way")
+    await first.renew(stage="half way")
     await first.checkpoint("manual_checkpoint", {"at": 1}, {"by": "hand"})
     await first.checkpoint("no such type", {})
     await first.complete({"sum": 3})

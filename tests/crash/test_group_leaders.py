@@ -187,7 +187,7 @@ def test_whatever_strikes_a_leader_each_follower_is_answered_truthfully(
         assert child.wait() == 0, child.error()
     assert surprises == []
     assert struck > 20, "the signals must have met the operations"
-    assert {one[0] for one in stored} == set("fcm")
+    assert {one[0] for one in stored} >= set("fc"), "threads and coroutines"
     found = foreign_statuses(with_ledger)
     assert set(stored) <= set(found), "what was acknowledged is there"
     assert len(stored) == len(set(stored))

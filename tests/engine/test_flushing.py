@@ -292,7 +292,7 @@ def test_a_flush_that_a_reader_held_up_is_logged_with_its_pid_and_tried_again(
     (warning,) = caplog.records
     assert (warning.name, warning.levelno) == ("outlast.store", logging.WARNING)
     assert "moved 0 of" in warning.getMessage()
-    assert f": {old.pid} read(s) an old state" in warning.getMessage()
+    assert f"being read by process {old.pid};" in warning.getMessage()
     assert "tried again" in warning.getMessage()
     old.say()
     assert old.hear() == "ended"

@@ -127,7 +127,7 @@ def test_zjj_an_entry_keeps_the_rules_of_its_columns(
     claimed = {"status": "claimed", "agent_id": "agent-1", "started_at": now_secs}
     held = hand.records("SELECT * FROM merge_queue")[0]
     assert held | entry | claimed | {"state_changed_at": now_secs} == held
-    lease.renew("rebasing")
+    lease.renew(stage="rebasing")
     assert hand.value("SELECT status FROM merge_queue") == "rebasing"
     clock.advance("10m")
     app.heal()

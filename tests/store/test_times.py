@@ -112,7 +112,7 @@ def scripted_lives(app: Outlast, clock: ManualClock) -> Iterator[str]:
     yield after("unpark", app.unpark("t"))
     (lease,) = app.claim("w")
     yield after("claim", lease)
-    yield after("renew", lease.renew("halfway"))  # type: ignore[func-returns-value]
+    yield after("renew", lease.renew(stage="halfway"))  # type: ignore[func-returns-value]
     yield after("checkpoint", lease.checkpoint("manual_checkpoint", {}))
     yield after("release", lease.release())
     clock.step_utc(-3600)

@@ -72,7 +72,7 @@ class AsyncOutlast:
         self._handle = handle_on(target, settings, clock, recovery, logger)
         self._app = _SharingOutlast(self._handle)
         self._hop = Hop()
-        self._results = Results(self._handle.look, self._hop)
+        self._results = Results(self._handle.look, self._hop, self._handle.now)
         self._is_open = False
         self.path = self._handle.path
 
@@ -153,6 +153,7 @@ class AsyncOutlast:
             max_retries=max_retries, also=also,
         )  # fmt: skip
         if not self._is_open:
+            enqueue.check(self._handle, kind, payload, options, task_id=id, key=idempotency_key)
             await self._serve()
         found = await enqueue.enqueue_soon(
             self._handle, kind, payload, options, task_id=id, key=idempotency_key
@@ -232,8 +233,13 @@ class AsyncOutlast:
     async def complete_many(self, pairs: Iterable[tuple[AsyncLease, Any]]) -> list[bool]:
         """Finish many tasks in one transaction; lost leases raise after the others are stored."""
         given = list(pairs)
-        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in given):
-            raise InvalidInput("complete_many takes (lease, result) pairs")
+        if not all(
+            isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], AsyncLease)
+            for pair in given
+        ):
+            raise InvalidInput(
+                "complete_many takes (lease, result) pairs, with leases that claim returned"
+            )
         return await self.in_thread(
             Outlast.complete_many, [(lease.lease, result) for lease, result in given]
         )
@@ -268,7 +274,7 @@ class AsyncOutlast:
         group: str | None = None,
         limit: int = 100,
     ) -> list[Task]:
-        """Tasks from one consistent read, newest first."""
+        """The newest tasks, from one consistent read: a hundred unless you say otherwise."""
         found = await self.in_thread(Outlast.tasks, status, queue, group, limit)
         return [task.waiting_by(self.wait) for task in found]
 

@@ -80,7 +80,7 @@ class AsyncLease:
         """Note that the work of a prefetched task begins now, so that a crash is charged to it."""
         await self._hop.to_its_end(self._lease.start)
 
-    async def renew(self, stage: str | None = None) -> None:
+    async def renew(self, *, stage: str | None = None) -> None:
         """Push the lease out by its length from now; LeaseLost if it is no longer ours."""
         await self._lease.renew_soon(stage)
 

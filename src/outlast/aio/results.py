@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from outlast.aio.hop import Hop
+from outlast.clock import Instant
 from outlast.domain.duration import Duration
 from outlast.engine.vigil import Vigil, outcome, timeout_seconds, too_late
 from outlast.errors import StoreError
@@ -18,9 +19,10 @@ Reads = Callable[[], StoreReads]
 class Results:
     """The watches of an object, one for each loop in which somebody waits."""
 
-    def __init__(self, reads: Reads, hop: Hop) -> None:
+    def __init__(self, reads: Reads, hop: Hop, clock: Callable[[], Instant]) -> None:
         self._reads = reads
         self._hop = hop
+        self._clock = clock
         self._mutex = threading.Lock()
         self._watches: dict[asyncio.AbstractEventLoop, Watch] = {}
 
@@ -35,7 +37,8 @@ class Results:
                 raise
         task = await self._hop(lambda: self._reads().get(task_id))
         if patience.expired() and task is not None and not task.is_final:
-            raise too_late(task_id, timeout)
+            now = self._clock()
+            raise await self._hop(lambda: too_late(self._reads(), task_id, timeout, now))
         return outcome(task, task_id)
 
     def _watch(self) -> "Watch":

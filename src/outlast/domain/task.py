@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from outlast.domain import codec
 from outlast.domain.duration import Duration
@@ -106,6 +106,13 @@ class Task:
         if self._waits is None:
             raise InvalidInput("this record of a task knows no store; ask get(id).wait() of one")
         return self._waits(self.id, timeout)
+
+    def __await__(self) -> NoReturn:
+        """Awaiting it is an easy mistake, and one that comes when the task is stored already."""
+        raise TypeError(
+            f"task {self.id} is stored and cannot be awaited: its result is task.wait(), and"
+            " to await an enqueue, use AsyncOutlast"
+        )
 
     def waiting_by(self, waits: Waits) -> "Task":
         """The same record, which now knows how to wait for its result."""

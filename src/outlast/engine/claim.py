@@ -29,6 +29,8 @@ def request_for(
     started: bool = True,
 ) -> ClaimRequest:
     """A checked claim request; queues and kinds keep their order and lose their doubles."""
+    if not isinstance(queue, str | list | tuple | set | frozenset):
+        raise InvalidInput(f"queue must be a name or a list of names, not {queue!r}")
     queues = (queue,) if isinstance(queue, str) else _names(queue, "queue")
     if not queues:
         raise InvalidInput("queue must name at least one queue")

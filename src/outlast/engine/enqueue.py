@@ -18,7 +18,6 @@ from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.records import Key, NewTask, Statement
 
-# Named here because an annotation inside a function is evaluated at each call.
 Ids = Callable[[], list[str]]
 TaskOrId = Task | str
 
@@ -80,10 +79,7 @@ def enqueue_soon(
     key: str | None,
 ) -> Future[TaskOrId]:
     """The future of a new task, or of the id of one that was there already."""
-    now = opener.now()
-    template = _template(kind, options, opener.settings, now)
-    new = _fill(template, payload, task_id, key, opener.settings)
-    also = checked_statements(options.also)
+    new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
 
     def finish(stored: Ids) -> TaskOrId:
         (stored_id,) = stored()
@@ -91,6 +87,22 @@ def enqueue_soon(
         return _as_task(new, now) if is_new else stored_id
 
     return opener.serve().store.add_soon([new], now, also).then(finish)
+
+
+def check(
+    opener: Opener,
+    kind: str,
+    payload: Any,
+    options: Options,
+    *,
+    task_id: str | None,
+    key: str | None,
+) -> tuple[NewTask, Instant, tuple[Statement, ...]]:
+    """What one enqueue will store; refuses what cannot be stored before anything is opened."""
+    now = opener.now()
+    template = _template(kind, options, opener.settings, now)
+    new = _fill(template, payload, task_id, key, opener.settings)
+    return new, now, checked_statements(options.also)
 
 
 def enqueue_many(

@@ -101,7 +101,7 @@ class StoreHandle:
                 return self._looking
             self._drop()
             self._looking = self._backend.look(self._real_path(), self._settings)
-            if self._looking.healing_is_due(self.now()):
+            if self._looking.orphans_are_there(self.now()):
                 self._log.warning(
                     "%s holds tasks of dead workers: recovery is due and runs when it is next"
                     " opened to serve",

@@ -97,7 +97,7 @@ class Lease:
         """Note that the work of a prefetched task begins now, so that a crash is charged to it."""
         settle.start(self._session, self._claimed)
 
-    def renew(self, stage: str | None = None) -> None:
+    def renew(self, *, stage: str | None = None) -> None:
         """Push the lease out by its length from now; LeaseLost if it is no longer ours."""
         self.renew_soon(stage).result()
 
@@ -134,13 +134,20 @@ class Lease:
         return checkpoint.add(self._session, self._claimed, type, data, metadata).result()
 
 
+_PAIRS = "complete_many takes (lease, result) pairs, with leases that claim returned"
+
+
 def ended_leases(
     session: Session, pairs: Iterable[tuple[Lease, Any]]
 ) -> list[tuple[Session, Claimed, Any]]:
     """The leases and results that complete_many was given, checked before anything is written."""
+    if not isinstance(pairs, Iterable):
+        raise InvalidInput(_PAIRS)
     given = list(pairs)
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in given):
-        raise InvalidInput("complete_many takes (lease, result) pairs")
+        raise InvalidInput(_PAIRS)
+    if not all(isinstance(lease, Lease) for lease, _ in given):
+        raise InvalidInput(_PAIRS)
     ended = [(lease.session, lease.claimed, result) for lease, result in given]
     if any(of is not session and not of.is_over() for of, _, _ in ended):
         raise InvalidInput("complete_many takes leases that this very object handed out")

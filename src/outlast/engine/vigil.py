@@ -1,7 +1,7 @@
 """Waiting for others: sleep until there is a reason to look; for work, and for results."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -12,6 +12,7 @@ from outlast.domain.task import Task
 from outlast.engine import claim
 from outlast.engine.lease import Lease
 from outlast.engine.session import Session
+from outlast.engine.why import why
 from outlast.errors import StoreError, TaskCancelled, TaskFailed, TaskNotFound
 from outlast.store.base import StoreReads
 from outlast.store.records import ClaimRequest
@@ -100,7 +101,9 @@ def claim_when_ready(
                 pass
 
 
-def wait_for(reads: StoreReads, task_id: str, timeout: Duration | None) -> Any:
+def wait_for(
+    reads: StoreReads, task_id: str, timeout: Duration | None, clock: Callable[[], Instant]
+) -> Any:
     """The result of a task once it has one; raises what became of it instead."""
     vigil = Vigil(reads, timeout_seconds(timeout))
     with closing(reads.ear(for_work=False)) as ear:
@@ -109,7 +112,7 @@ def wait_for(reads: StoreReads, task_id: str, timeout: Duration | None) -> Any:
             if ended_among(reads, [task_id]):
                 return outcome(reads.get(task_id), task_id)
             if vigil.is_over:
-                raise too_late(task_id, timeout)
+                raise too_late(reads, task_id, timeout, clock())
             while (pause := vigil.pause_seconds()) > 0 and not ear.wait(pause):
                 pass
 
@@ -124,10 +127,16 @@ def timeout_seconds(timeout: Duration | None) -> float | None:
     return None if timeout is None else duration_ms(timeout, "timeout") / 1000
 
 
-def too_late(task_id: str, timeout: Duration | None) -> TimeoutError:
-    """The error of one who waited long enough; the task itself goes on."""
+def too_late(
+    reads: StoreReads, task_id: str, timeout: Duration | None, now: Instant
+) -> TimeoutError:
+    """The error of one who waited long enough; the task itself is as it was."""
+    task = reads.get(task_id)
+    reason = "" if task is None else f" ({why(reads, task, now)})"
     waited = f"{timeout_seconds(timeout):g} s"
-    return TimeoutError(f"task {task_id} did not end within {waited}; it goes on, ask again")
+    return TimeoutError(
+        f"task {task_id} did not end within {waited}{reason}; nothing was done to it, ask again"
+    )
 
 
 def outcome(task: Task | None, task_id: str) -> Any:

@@ -48,6 +48,10 @@ class StoreReads(Protocol):
         """Whether heal would find anything; reads only."""
         ...
 
+    def orphans_are_there(self, now: Instant) -> bool:
+        """Whether tasks are held by workers that are gone, or by leases that ran out."""
+        ...
+
     def get(self, task_id: str) -> Task | None:
         """One task."""
         ...

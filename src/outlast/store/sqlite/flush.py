@@ -88,11 +88,13 @@ class Flusher:
         try:
             result = self._flush_wal(mode)
             if result.busy or result.frames_moved < result.frames_in_log:
-                log.warning(
+                who, is_usual = log_size.who_reads()
+                log.log(
+                    logging.INFO if is_usual else logging.WARNING,
                     "flushing the WAL moved %d of %d frames%s; it will be tried again",
                     result.frames_moved,
                     result.frames_in_log,
-                    log_size.who_reads(),
+                    who,
                 )
         except OutlastError as error:
             log.warning("flushing the WAL failed and will be tried again: %s", error)
@@ -114,6 +116,6 @@ class LogSize(Protocol):
         """How many commits this connection has made."""
         ...
 
-    def who_reads(self) -> str:
-        """Who keeps the log from being moved, in words; nothing when nobody can be named."""
+    def who_reads(self) -> tuple[str, bool]:
+        """Who keeps the log from being moved, in words, and whether it is nobody but ourselves."""
         ...

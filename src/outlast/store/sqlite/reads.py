@@ -60,6 +60,16 @@ class SqliteReads:
             self._readers, now
         )
 
+    def orphans_are_there(self, now: Instant) -> bool:
+        """Whether tasks are held by workers that are gone, or by leases that ran out."""
+        dead = dead_peers(self._readers, self._folder, self.incarnation_id())
+
+        def held(tx: Transaction) -> bool:
+            own = ({"incarnation": found.peer.incarnation, "limit": 1} for found in dead)
+            return any(tx.row("situations_of_incarnation", values) for values in own)
+
+        return self._read("looking for orphans", held) or leases_ran_out(self._readers, now)
+
     def get(self, task_id: str) -> Task | None:
         """One task."""
         found = self._tasks("get_task", id=task_id)

@@ -1,6 +1,7 @@
 """The writing connection: a group of operations, one synced transaction, an honest answer each."""
 
 import logging
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -190,13 +191,15 @@ class Writer:
         except apsw.Error as error:
             log.warning("rolling back failed: %s", error)
 
-    def who_reads(self) -> str:
-        """Who keeps the log from being moved, in words; nothing when nobody can be named."""
+    def who_reads(self) -> tuple[str, bool]:
+        """Who keeps the log from being moved, in words, and whether it is nobody but ourselves."""
         try:
             pids = self._guard.reader_pids()
         except StoreReplaced:
-            return ""
-        return f": {', '.join(map(str, pids))} read(s) an old state of it" if pids else ""
+            return "", False
+        names = ["this process" if pid == os.getpid() else f"process {pid}" for pid in pids]
+        words = f", for an old state of it is being read by {' and '.join(names)}" if pids else ""
+        return words, pids == [os.getpid()]
 
     def database_is_there(self) -> bool:
         """Whether the main file itself is still the one that was opened."""
