@@ -270,8 +270,7 @@ def _rows(
 
 def _filled(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
     """What _fill makes of payloads that come with neither ids nor keys; quicker for many."""
-    mould = _Mould.of(template)
-    encode = codec.encode
+    cast, encode = _mould(template), codec.encode
     for n, payload in enumerate(payloads):
         try:
             text = None if payload is None else encode(payload, "payload")
@@ -279,26 +278,23 @@ def _filled(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
             # Said once more, with its place in the list.
             encode(payload, f"payload {n}")
             raise
-        yield mould.cast(new_id(), text, None)
+        yield cast(new_id(), text, None)
 
 
-class _Mould(NamedTuple):
-    """What the tasks of one call share, in the places they have in NewTask."""
+_PAYLOAD_AT, _KEY_AT = map(NewTask._fields.index, ("payload", "key"))
+_SHARED_HEAD, _SHARED_TAIL = slice(1, _PAYLOAD_AT), slice(_PAYLOAD_AT + 2, _KEY_AT)
 
-    kind: str
-    head: tuple[Any, ...]
-    tail: tuple[Any, ...]
 
-    @classmethod
-    def of(cls, template: NewTask) -> "_Mould":
-        first_own = NewTask._fields.index("payload")
-        key = NewTask._fields.index("key")
-        return cls(template.kind, template[1:first_own], template[first_own + 2 : key])
+def _mould(template: NewTask) -> Callable[[str, str | None, Key | None], NewTask]:
+    """Makes tasks that have all in common with a template but id, payload and key."""
+    kind, head, tail = template.kind, template[_SHARED_HEAD], template[_SHARED_TAIL]
+    payload_sum, new_tuple = codec.payload_sum, tuple.__new__
 
-    def cast(self, task_id: str, text: str | None, key: Key | None) -> NewTask:
-        kind, head, tail = self
-        checksum = codec.payload_sum(task_id, kind, text)
-        return NewTask._make((task_id, *head, text, checksum, *tail, key))
+    def cast(task_id: str, text: str | None, key: Key | None) -> NewTask:
+        checksum = payload_sum(task_id, kind, text)
+        return new_tuple(NewTask, (task_id, *head, text, checksum, *tail, key))
+
+    return cast
 
 
 _ONE_FOR_EACH = "id and idempotency_key of enqueue_many need exactly one entry for each payload"
@@ -317,7 +313,7 @@ def _fill(
     task_id = new_id() if task_id is None else checked_name(task_id, "id")
     text = None if payload is None else codec.encode(payload, name)
     reserved = None if key is None else _reserved(key, template.kind, text, settings)
-    return _Mould.of(template).cast(task_id, text, reserved)
+    return _mould(template)(task_id, text, reserved)
 
 
 def _reserved(key: str, kind: str, text: str | None, settings: Settings) -> Key:
