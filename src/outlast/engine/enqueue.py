@@ -287,7 +287,8 @@ _SHARED_HEAD, _SHARED_TAIL = slice(1, _PAYLOAD_AT), slice(_PAYLOAD_AT + 2, _KEY_
 
 def _mould(template: NewTask) -> Callable[[str, str | None, Key | None], NewTask]:
     """Makes tasks that have all in common with a template but id, payload and key."""
-    kind, head, tail = template.kind, template[_SHARED_HEAD], template[_SHARED_TAIL]
+    shared: tuple[Any, ...] = template
+    kind, head, tail = template.kind, shared[_SHARED_HEAD], shared[_SHARED_TAIL]
     payload_sum, new_tuple = codec.payload_sum, tuple.__new__
 
     def cast(task_id: str, text: str | None, key: Key | None) -> NewTask:
