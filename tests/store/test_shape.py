@@ -1,8 +1,7 @@
 """How much the engine asks of SQLite: as many statements for many tasks as for few."""
 
-import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from outlast import Outlast, Settings
 from outlast.store.sqlite.statements import sql
+from outlast.store.sqlite.transaction import Transaction
 from outlast.testing import ManualClock
 from tests.store.hand import Hand, store_of
 from tests.store.test_claim_cost import steps_of
@@ -25,17 +25,26 @@ class Calls:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._found: Counter[str] | None = None
-        # Held weakly: a statement whose cursor is kept is never reset, and no commit gets past it.
-        self._seen: weakref.WeakSet[apsw.Cursor] = weakref.WeakSet()
+        self._is_one_call = False
+        self._of_this_call: set[str] = set()
         monkeypatch.setattr(apsw, "connection_hooks", [self._hook])
+        real = Transaction.run_many
+
+        def run_many(tx: Transaction, name: str, values: Iterable[Any]) -> None:
+            self._is_one_call, self._of_this_call = True, set()
+            real(tx, name, values)
+            self._is_one_call = False
+
+        monkeypatch.setattr(Transaction, "run_many", run_many)
 
     def _hook(self, connection: apsw.Connection) -> None:
         connection.exec_trace = self._about_to_run
 
     def _about_to_run(self, cursor: apsw.Cursor, text: str, values: object) -> bool:
-        if self._found is not None and cursor not in self._seen:
-            self._seen.add(cursor)
+        is_known = self._is_one_call and text in self._of_this_call
+        if self._found is not None and not is_known:
             self._found[text] += 1
+        self._of_this_call.add(text)
         return True
 
     @contextmanager

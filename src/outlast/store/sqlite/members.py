@@ -26,14 +26,14 @@ class _TransactionGone(Exception):
 
 
 def run_members(
-    connection: apsw.Connection, members: Sequence[Pending[Any]], path: Path, merging: bool
+    tx: Transaction, members: Sequence[Pending[Any]], path: Path, merging: bool
 ) -> bool:
     """Run each member; False when one of them brought the whole transaction down.
 
     A member's error is its own: it is rolled back to its savepoint and decided at once. The
     others' results count only once the transaction is committed.
     """
-    runner = _Runner(connection, path)
+    runner = _Runner(tx, path)
     try:
         if len(members) == 1:
             runner.run_alone(members[0])
@@ -59,9 +59,9 @@ def _alike(members: Sequence[Pending[Any]]) -> dict[Together | None, list[Pendin
 
 
 class _Runner:
-    def __init__(self, connection: apsw.Connection, path: Path) -> None:
-        self._connection = connection
-        self._tx = Transaction(connection)
+    def __init__(self, tx: Transaction, path: Path) -> None:
+        self._connection = tx.connection
+        self._tx = tx
         self._path = path
         self._merged: set[int] = set()
 
@@ -81,7 +81,7 @@ class _Runner:
             member.refuse(error)
 
     def run_in_savepoint(self, member: Pending[Any]) -> None:
-        execute = self._connection.execute
+        execute = self._tx.control
         execute("SAVEPOINT member")
         try:
             member.ran(member.operation.run(self._tx))  # type: ignore[union-attr]
@@ -104,7 +104,7 @@ class _Runner:
 
     def run_together(self, together: Together, members: Sequence[Pending[Any]]) -> None:
         """One pass for all that are alike; on any error they are left to run one by one."""
-        execute = self._connection.execute
+        execute = self._tx.control
         execute("SAVEPOINT member")
         try:
             inputs = [member.operation.inputs for member in members]  # type: ignore[union-attr]

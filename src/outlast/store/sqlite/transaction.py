@@ -36,14 +36,16 @@ class Transaction:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
+        # One for all statements: each is run to its end, and making a cursor takes longer.
+        self._cursor = connection.cursor()
 
     def rows(self, name: str, values: Values | None = None) -> list[Row]:
         """All rows of a query."""
-        return self.connection.execute(sql(name), values).fetchall()
+        return self._cursor.execute(sql(name), values).fetchall()
 
     def row(self, name: str, values: Values | None = None) -> Row | None:
         """The first row of a query, which is run to its end: COMMIT refuses half-read ones."""
-        found = self.connection.execute(sql(name), values).fetchall()
+        found = self._cursor.execute(sql(name), values).fetchall()
         return found[0] if found else None
 
     def value(self, name: str, values: Values | None = None) -> Any:
@@ -53,13 +55,13 @@ class Transaction:
 
     def run(self, name: str, values: Values | None = None) -> int:
         """Run a statement to its end; returns how many rows it changed."""
-        self.connection.execute(sql(name), values).fetchall()
+        self._cursor.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
     def insert_rows(self, name: str, rows: Iterable[Row]) -> None:
         """Insert rows, many with each statement: a step, and a turn of the interpreter's lock,
         for a hundred rows instead of one each."""
-        execute = self.connection.execute
+        execute = self._cursor.execute
         if isinstance(rows, list) and len(rows) == 1:
             execute(rows_of(name, 1), rows[0])
             return
@@ -71,6 +73,10 @@ class Transaction:
                 execute(rows_of(name, count), values)
                 del chunk[:count]
 
+    def control(self, text: str) -> None:
+        """Begin, end or mark a transaction."""
+        self._cursor.execute(text)
+
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""
-        self.connection.executemany(sql(name), values)
+        self._cursor.executemany(sql(name), values)

@@ -19,6 +19,7 @@ from outlast.store.sqlite.members import run_members
 from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.pending import DECIDED, Pending
 from outlast.store.sqlite.readers import Closed, immortalize
+from outlast.store.sqlite.transaction import Transaction
 
 log = logging.getLogger("outlast.store")
 
@@ -35,6 +36,7 @@ class Writer:
         limits_seconds: tuple[float, float],
     ) -> None:
         self._connection = connection
+        self._tx = Transaction(connection)
         self._path = path
         self._guard = guard
         self._gate = gate
@@ -79,7 +81,7 @@ class Writer:
             self._roll_back()
             self._begin()
             probe(f"{only}.begun")
-            stands = run_members(self._connection, members, self._path, merging)
+            stands = run_members(self._tx, members, self._path, merging)
             live = [member for member in members if member.stage != DECIDED]
             if not stands:
                 return live
@@ -125,7 +127,7 @@ class Writer:
         patience: Patience | None = None
         while True:
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._tx.control("BEGIN IMMEDIATE")
                 self._blockage.gone()
                 return
             except apsw.BusyError:
@@ -153,7 +155,7 @@ class Writer:
     def _commit(self, group: Group, members: list[Pending[Any]]) -> None:
         try:
             group.commit_sent = True
-            self._connection.execute("COMMIT")
+            self._tx.control("COMMIT")
         except apsw.ConstraintError as error:
             # A deferred constraint was checked before anything was sent to the log.
             group.commit_sent = False
@@ -187,7 +189,7 @@ class Writer:
         if not self._connection.in_transaction:
             return
         try:
-            self._connection.execute("ROLLBACK")
+            self._tx.control("ROLLBACK")
         except apsw.Error as error:
             log.warning("rolling back failed: %s", error)
 
