@@ -144,7 +144,7 @@ def new_rows() -> list[Row]:
 
 def insert(tx: Transaction, rows: list[Row]) -> None:
     tx.connection.execute("BEGIN IMMEDIATE")
-    tx.insert_rows("add_tasks", rows)
+    tx.run_rows("add_tasks", rows)
     tx.connection.execute("COMMIT")
 
 

@@ -99,7 +99,6 @@ def perform(app: Outlast, act: str, prepared: Any, size: int) -> int:
         "claim",
         "prefetch",
         "complete_many",
-        "complete_many with results",
         pytest.param("heal", marks=pytest.mark.proves("PRF-10")),
     ],
 )
@@ -130,6 +129,16 @@ def test_tasks_come_in_by_the_hundred(make_app: Callable[..., Outlast], calls: C
     with calls.counted() as found:
         app.enqueue_many("work", range(10_000))
     assert found.total() <= 100 + 10
+
+
+def test_results_go_in_by_the_hundred(
+    make_app: Callable[..., Outlast], calls: Calls, clock: ManualClock
+) -> None:
+    app = make_app(flush_pages=1_000_000)
+    prepared = batch_acts(app, clock)["complete_many with results"](1000)
+    with calls.counted() as found:
+        assert perform(app, "complete_many with results", prepared, 1000) == 1000
+    assert found.total() < 25
 
 
 def _claims_and_waits(path: str, count: int) -> None:

@@ -47,7 +47,7 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
     before = tx.connection.total_changes()
     try:
         rows = (_row(task, now_ms) for task in new)
-        tx.insert_rows("add_tasks", list(rows) if len(new) == 1 else rows)
+        tx.run_rows("add_tasks", list(rows) if len(new) == 1 else rows)
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise

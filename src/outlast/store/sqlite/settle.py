@@ -40,7 +40,7 @@ Ending = tuple[Standing, Cause, str | None]
 
 
 class Completion(NamedTuple):
-    """The values of complete_task, in the order its text names them."""
+    """The values of a row of complete_tasks, in its order."""
 
     result: str | None
     result_bytes: int
@@ -197,19 +197,21 @@ def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
 def _complete_with_results(
     tx: Transaction, results: Sequence[tuple[Standing, str]], now: Instant
 ) -> int:
-    """Results are each row's own, so their rows are completed one by one in one call."""
+    """Results are each row's own, and go in by the hundred."""
     before = tx.connection.total_changes()
-    completions = [
-        Completion(
-            None if is_large(result) else result,
-            stored_bytes(result),
-            codec.result_sum(found.id, result),
-            now.utc_ms,
-            found.seq,
-        )
-        for found, result in results
-    ]
-    tx.run_many("complete_task", completions)
+    tx.run_rows(
+        "complete_tasks",
+        (
+            Completion(
+                None if is_large(result) else result,
+                stored_bytes(result),
+                codec.result_sum(found.id, result),
+                now.utc_ms,
+                found.seq,
+            )
+            for found, result in results
+        ),
+    )
     return tx.connection.total_changes() - before
 
 

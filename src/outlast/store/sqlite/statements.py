@@ -17,9 +17,10 @@ def sql(name: str) -> str:
 
 @cache
 def rows_of(name: str, count: int) -> str:
-    """An insertion of several rows at once: the file's row of values, so many times."""
-    head, row = sql(name).split("-- one of these for each row\n")
-    return head + ", ".join([row.strip()] * count)
+    """A statement about several rows at once: the file's row of values, so many times."""
+    head, rest = sql(name).split("-- one of these for each row\n")
+    row, _, tail = rest.partition("-- and then\n")
+    return head + ", ".join([row.strip()] * count) + "\n" + tail
 
 
 @cache

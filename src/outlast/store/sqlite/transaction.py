@@ -58,9 +58,9 @@ class Transaction:
         self._cursor.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
-    def insert_rows(self, name: str, rows: Iterable[Row]) -> None:
-        """Insert rows, many with each statement: a step, and a turn of the interpreter's lock,
-        for a hundred rows instead of one each."""
+    def run_rows(self, name: str, rows: Iterable[Row]) -> None:
+        """Insert or change rows, many with each statement: a step, and a turn of the
+        interpreter's lock, for a hundred rows instead of one each."""
         execute = self._cursor.execute
         if isinstance(rows, list) and len(rows) == 1:
             execute(rows_of(name, 1), rows[0])
