@@ -1,0 +1,200 @@
+"""What comes too late, or from the wrong place, is answered and leaves nothing behind."""
+
+import asyncio
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast import AsyncOutlast, Outlast, OutlastError, QueueStalled, StoreError, _probe
+from outlast.settings import Settings
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.holding import Holding
+from tests.store.hand import store_of
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(autouse=True)
+def _disarmed() -> Iterator[None]:
+    yield
+    _probe.arm(None)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.001)
+
+
+def test_a_blockage_that_is_over_is_not_held_against_the_next_holder(database: Path) -> None:
+    database.touch()
+    folder = SideFolder(database)
+    folder.make()
+    gate = WriteGate(folder, 0.1, 0.3)
+    other = os.open(folder.gate, os.O_RDWR)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(QueueStalled), gate:
+        pass
+    fcntl.flock(other, fcntl.LOCK_UN)
+    with gate:
+        pass
+    fcntl.flock(other, fcntl.LOCK_EX)
+    timer = threading.Timer(0.02, lambda: fcntl.flock(other, fcntl.LOCK_UN))
+    timer.start()
+    with gate:
+        timer.join()
+    os.close(other)
+    gate.close()
+
+
+def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwhile(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.enqueue_many("work", range(4))
+    app.claim("w")
+    store = store_of(app)
+    holding = store._holding
+    old, real = holding.incarnation(), Holding.remember
+
+    def overtaken(self: Holding, worker: str, row: int, of: object) -> None:
+        monkeypatch.setattr(Holding, "remember", real)
+        ending = {"incarnation": old.id, "state": "dead", "now": 0}
+        store._write("heal", lambda tx: tx.run("end_worker", ending))
+        assert len(app.claim("w")) == 1
+        real(self, worker, row, of)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Holding, "remember", overtaken)
+    app.claim("w")
+    young = holding.incarnation()
+    assert young is not old
+    assert len(app.claim("w")) == 1
+    assert holding.incarnation() is young
+
+
+def test_a_settle_cancelled_too_late_is_forgotten_like_any_other(database: Path) -> None:
+    async def main() -> tuple[int, dict[str, int]]:
+        async with AsyncOutlast(database) as app:
+            await app.enqueue("work")
+            (lease,) = await app.claim("w")
+            begun, go_on = threading.Event(), threading.Event()
+
+            def hold(name: str) -> None:
+                if name == "settle.begun":
+                    begun.set()
+                    go_on.wait(PATIENCE_SECONDS)
+
+            _probe.arm(hold)
+            completing = asyncio.create_task(lease.complete())
+            await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+            completing.cancel()
+            await asyncio.sleep(0)
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await completing
+            return len(lease.lease.session.held), await app.counts()
+
+    held, counts = asyncio.run(main())
+    assert counts["completed"] == 1
+    assert held == 0
+
+
+def test_a_lone_operation_of_a_coroutine_is_answered_though_the_queue_is_full(
+    database: Path,
+) -> None:
+    settings = Settings(max_waiting_writes=1, write_timeout_seconds=0.3)
+    app = Outlast(database, settings=settings).open()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(name: str) -> None:
+        if name == "enqueue.begun":
+            begun.set()
+            go_on.wait(PATIENCE_SECONDS)
+
+    async def main() -> None:
+        async with AsyncOutlast(database, settings=settings) as other:
+            _probe.arm(hold)
+            threads = [threading.Thread(target=app.enqueue, args=("first",))]
+            threads[0].start()
+            begun.wait(PATIENCE_SECONDS)
+            threads.append(threading.Thread(target=app.flush_wal, args=("passive",)))
+            threads[1].start()
+            await asyncio.to_thread(wait_until, lambda: len(store_of(app)._group._alone) == 1)
+            asking = other.enqueue("work", also=[("DELETE FROM mine", ())])
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                with pytest.raises(OutlastError, match="waiting to be stored"):
+                    await asking
+            go_on.set()
+            for thread in threads:
+                await asyncio.to_thread(thread.join, PATIENCE_SECONDS)
+
+    asyncio.run(main())
+    app.close()
+
+
+def test_a_coroutine_in_the_group_of_an_interrupted_leader_is_led_by_the_usher(
+    database: Path,
+) -> None:
+    """Nobody else writes afterwards, so nobody else could find it in the queue."""
+    app = Outlast(database).open()
+    group = store_of(app)._group
+    begun, go_on = threading.Event(), threading.Event()
+
+    def strike(name: str) -> None:
+        if name == "enqueue.begun" and not begun.is_set():
+            begun.set()
+            go_on.wait(PATIENCE_SECONDS)
+        elif name == "group.begun":
+            _probe.arm(None)
+            # The queue is empty, so the usher goes away.
+            wait_until(lambda: not group._usher._is_called)
+            raise KeyboardInterrupt
+
+    struck: list[bool] = []
+
+    def leader() -> None:
+        try:
+            app.enqueue("leader")
+        except KeyboardInterrupt:
+            struck.append(True)
+
+    async def main() -> str:
+        async with AsyncOutlast(database) as other:
+            _probe.arm(strike)
+            threading.Thread(target=app.enqueue, args=("first",)).start()
+            begun.wait(PATIENCE_SECONDS)
+            leading = threading.Thread(target=leader)
+            leading.start()
+            await asyncio.to_thread(wait_until, lambda: len(group._shared) == 1)
+            asking = asyncio.create_task(other.enqueue("coroutine"))
+            await asyncio.to_thread(wait_until, lambda: len(group._shared) == 2)
+            go_on.set()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                return (await asking).kind
+
+    assert asyncio.run(main()) == "coroutine"
+    assert struck == [True]
+    app.close()
+
+
+def test_closing_from_inside_an_operation_is_refused_and_closes_nothing(app: Outlast) -> None:
+    """As a signal handler would that strikes in the middle of a commit."""
+    app.open()
+    refused: list[str] = []
+
+    def close(name: str) -> None:
+        _probe.arm(None)
+        with pytest.raises(StoreError, match="from inside one of its own operations") as caught:
+            app.close()
+        refused.append(str(caught.value))
+
+    _probe.arm(close)
+    assert app.enqueue("work", id="t").id == "t"
+    assert len(refused) == 1
+    assert app.get("t").status == "pending"
