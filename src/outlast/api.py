@@ -9,26 +9,23 @@ from typing import Any, Self
 
 from outlast.clock import Clock
 from outlast.domain.duration import Duration
-from outlast.domain.lifecycle import Parked, Status
-from outlast.domain.names import checked_id, checked_name, checked_whole
-from outlast.domain.task import Checkpoint, Group, Move, Task
-from outlast.domain.words import status_named
-from outlast.engine import checkpoint, claim, enqueue, settle
+from outlast.domain.lifecycle import Parked
+from outlast.domain.names import checked_id, checked_name
+from outlast.domain.task import Task
+from outlast.engine import claim, enqueue, settle
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery, RecoveryStats, heal
 from outlast.engine.lease import Lease, ended_leases
+from outlast.engine.looking import Looking
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
-from outlast.engine.vigil import claim_when_ready, wait_for
-from outlast.engine.why import why
-from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
+from outlast.engine.vigil import claim_when_ready
+from outlast.errors import InvalidInput
 from outlast.settings import Settings
-from outlast.store.records import FlushResult, KeyRecord, SchemaReport, Statement
-
-MAX_LISTED = 100_000
+from outlast.store.records import FlushResult, Statement
 
 
-class Outlast:
+class Outlast(Looking):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to
@@ -219,97 +216,6 @@ class Outlast:
         queue = checked_name(queue, "queue")
         session = self._handle.serve()
         return session.store.unpause(queue, session.now())
-
-    # Looking
-
-    def get(self, task_id: str) -> Task:
-        """One task, or TaskNotFound."""
-        found = self._handle.look().get(checked_id(task_id))
-        if found is None:
-            raise TaskNotFound(task_id)
-        return found.waiting_by(self.wait)
-
-    def wait(self, task_id: str, timeout: Duration | None = None) -> Any:
-        """A task's result, once there is one; TaskFailed, TaskCancelled or TimeoutError else."""
-        return wait_for(self._handle.look(), checked_id(task_id), timeout, self._handle.now)
-
-    def tasks(
-        self,
-        status: Status | str | None = None,
-        queue: str | None = None,
-        group: str | None = None,
-        limit: int = 100,
-    ) -> list[Task]:
-        """The newest tasks, from one consistent read: a hundred unless you say otherwise."""
-        wanted = None if status is None else status_named(status)
-        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        queue = None if queue is None else checked_name(queue, "queue")
-        group = None if group is None else checked_name(group, "group")
-        found = self._handle.look().find(wanted, queue, group, limit)
-        return [task.waiting_by(self.wait) for task in found]
-
-    def held_by(self, worker: str) -> list[Task]:
-        """The tasks that workers of this name hold now."""
-        found = self._handle.look().held_by(checked_name(worker, "worker"))
-        return [task.waiting_by(self.wait) for task in found]
-
-    def counts(self, queue: str | None = None) -> dict[str, int]:
-        """How many tasks rest in each status."""
-        return self._handle.look().counts(None if queue is None else checked_name(queue, "queue"))
-
-    def group(self, group_id: str) -> Group:
-        """A group's roll-up; done only when all its tasks are final."""
-        found = self._handle.look().group(checked_name(group_id, "group"))
-        if found is None:
-            raise GroupNotFound(group_id)
-        return found
-
-    def history(self, task_id: str) -> list[Move]:
-        """A task's moves, oldest first."""
-        moves = self._handle.look().history(checked_id(task_id))
-        if moves is None:
-            raise TaskNotFound(task_id)
-        return moves
-
-    def why(self, task_id: str) -> str:
-        """Why a task does not run, or what became of it, in one sentence."""
-        task = self.get(task_id)
-        return why(self._handle.look(), task, self._handle.now())
-
-    def checkpoints(
-        self, task_id: str | None, type: str | None = None, limit: int = 10_000
-    ) -> list[Checkpoint]:
-        """A task's checkpoints in order; without a task, the newest of one type anywhere."""
-        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        return checkpoint.find(self._handle.look(), task_id, type, limit)
-
-    def latest_checkpoint(self, task_id: str, type: str | None = None) -> Checkpoint | None:
-        """The newest checkpoint of a task, perhaps of one type."""
-        found = self.checkpoints(task_id, type, limit=1)
-        return found[0] if found else None
-
-    def checkpoint_counts(self, task_id: str) -> dict[str, int]:
-        """How many checkpoints of each type a task has."""
-        return self._handle.look().checkpoint_counts(checked_id(task_id))
-
-    def keys(
-        self,
-        task_id: str | None = None,
-        *,
-        group: str | None = None,
-        status: str | None = None,
-        limit: int = 100,
-    ) -> list[KeyRecord]:
-        """Idempotency keys of a task, of a group, or in a status; newest first."""
-        if [task_id, group, status].count(None) != 2:
-            raise InvalidInput("keys takes exactly one of task_id, group and status")
-        checked_name(task_id or group or status, "task_id, group or status")
-        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        return self._handle.look().keys(task_id, group, status, limit)
-
-    def schema(self) -> SchemaReport:
-        """The schema version, the migrations applied, and every definition in the file."""
-        return self._handle.look().schema()
 
     # Keeping the store
 
