@@ -24,6 +24,10 @@ SCENARIOS: Mapping[str, str] = {
     "healing": "putback",
     "footprint": "footprint",
     "peers": "against",
+    "worker": "draining",
+    "crew": "crew",
+    "resting": "resting",
+    "commands": "commands",
 }
 OTHERS = ("profile", "guards")
 

@@ -68,8 +68,9 @@ def without_trigger(name: str) -> Edit:
 
 
 def without_index(name: str) -> Edit:
+    """Take an index out, as often as migrations made it."""
     return lambda schema: re.sub(
-        rf"CREATE (UNIQUE )?INDEX {name} .*?;\n", "", schema, count=1, flags=re.DOTALL
+        rf"CREATE (UNIQUE )?INDEX {name} .*?;\n", "", schema, flags=re.DOTALL
     )
 
 
@@ -94,6 +95,7 @@ INDEXES = (
     "idx_tasks_ready_by_group",
     "idx_tasks_ready_by_group_kind",
     "idx_tasks_due",
+    "idx_tasks_parked",
     "idx_work_items_lease_expiry",
     "idx_work_items_lease_holder",
     "idx_work_items_task",
@@ -164,6 +166,7 @@ def drain(tx: Transaction, holder: int) -> None:
         "from": "running", "to": "completed", "actor": "worker", "reason": "completed",
         "attempt": 0, "retry_count": 0, "recovery_count": 0, "error": None, "parked": None,
         "not_before": None, "is_final": 1, "now": NOW.utc_ms + 9,
+        "exit_signal": None, "peak_memory_bytes": None,
     }  # fmt: skip
     while seqs := claim(tx, claiming):
         tx.connection.execute("BEGIN IMMEDIATE")

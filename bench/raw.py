@@ -35,7 +35,8 @@ CREATE TABLE tasks (
 CREATE TABLE transitions (
     pos INTEGER PRIMARY KEY AUTOINCREMENT, task_seq INTEGER NOT NULL, from_status TEXT NOT NULL,
     to_status TEXT NOT NULL, actor TEXT NOT NULL, reason TEXT NOT NULL, attempt INTEGER NOT NULL,
-    token INTEGER NOT NULL, worker_id TEXT, error TEXT, at INTEGER NOT NULL
+    token INTEGER NOT NULL, worker_id TEXT, error TEXT, at INTEGER NOT NULL,
+    exit_signal INTEGER, peak_memory_bytes INTEGER
 );
 CREATE INDEX idx_work_items_status_priority ON tasks (queue, priority DESC, seq)
     WHERE status = 'pending' AND parked IS NULL;
@@ -51,8 +52,10 @@ CREATE INDEX idx_work_items_lease_expiry ON tasks (lease_expires_mono_ms)
 CREATE INDEX idx_work_items_lease_holder ON tasks (holder, status) WHERE holder IS NOT NULL;
 CREATE INDEX idx_work_items_task ON tasks (group_id, status, created_at DESC)
     WHERE group_id IS NOT NULL;
-CREATE INDEX idx_jobs_status_updated ON tasks (status, completed_at)
+CREATE INDEX idx_jobs_status_updated ON tasks (status, completed_at, queue)
     WHERE completed_at IS NOT NULL;
+CREATE INDEX idx_tasks_parked ON tasks (queue, group_id)
+    WHERE status = 'pending' AND parked IS NOT NULL AND parked <> 'delay';
 CREATE INDEX idx_transitions_task ON transitions (task_seq);
 """
 

@@ -2,14 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.api import Outlast
-from outlast.clock import Clock, Instant, SystemClock
-from outlast.domain.lifecycle import Parked, Status
-from outlast.domain.task import Checkpoint, Group, Move, Task
-from outlast.engine.heal import Recovery, RecoveryStats
-from outlast.engine.lease import Lease
 from outlast.errors import (
     DatabaseError,
+    DeclaredDead,
     EngineTooOld,
     GroupNotFound,
     IdempotencyConflict,
@@ -42,20 +37,44 @@ from outlast.errors import (
     TaskFailed,
     TaskNotFound,
 )
-from outlast.settings import Settings
-from outlast.store.records import FlushResult, KeyRecord, SchemaReport
 
 if TYPE_CHECKING:
-    from outlast.aio import AsyncLease, AsyncOutlast
+    from outlast.aio import AsyncLease, AsyncOutlast, AsyncWorker
+    from outlast.api import Outlast
+    from outlast.clock import Clock, Instant, SystemClock
+    from outlast.domain.figures import (
+        Backlog,
+        CheckpointFigures,
+        LeaseFigures,
+        Stats,
+        TaskFigures,
+    )
+    from outlast.domain.lifecycle import Parked, Status
+    from outlast.domain.task import Checkpoint, Group, Move, Task
+    from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState
+    from outlast.engine.context import Context
+    from outlast.engine.functions import TaskFunction
+    from outlast.engine.heal import Recovery, RecoveryStats
+    from outlast.engine.lease import Lease
+    from outlast.engine.snapshot import Snapshot
+    from outlast.engine.tally import Tally
+    from outlast.engine.worker import Worker
+    from outlast.settings import Settings
+    from outlast.store.records import FlushResult, KeyRecord, SchemaReport
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncLease",
     "AsyncOutlast",
+    "AsyncWorker",
+    "Backlog",
     "Checkpoint",
+    "CheckpointFigures",
     "Clock",
+    "Context",
     "DatabaseError",
+    "DeclaredDead",
     "EngineTooOld",
     "FlushResult",
     "Group",
@@ -66,6 +85,7 @@ __all__ = [
     "InvalidTransition",
     "KeyRecord",
     "Lease",
+    "LeaseFigures",
     "LeaseInherited",
     "LeaseLost",
     "LockHeld",
@@ -89,27 +109,67 @@ __all__ = [
     "SchemaNewer",
     "SchemaReport",
     "SecondSqliteCopy",
+    "Serves",
     "Settings",
+    "Snapshot",
     "StatementRefused",
+    "Stats",
     "Status",
     "StoreBusy",
     "StoreError",
     "StoreNotFound",
     "StoreReplaced",
     "StoreUnwritable",
+    "StuckHandler",
     "SystemClock",
+    "Tally",
     "Task",
     "TaskCancelled",
     "TaskFailed",
+    "TaskFigures",
+    "TaskFunction",
     "TaskNotFound",
+    "Worker",
+    "WorkerInfo",
+    "WorkerState",
     "__version__",
 ]
 
+# Where the other public names live. Importing them all takes longer than the command line may take
+# to start, so only who asks for one pays for it.
+_HOMES = {
+    "outlast.aio": "AsyncLease AsyncOutlast AsyncWorker",
+    "outlast.api": "Outlast",
+    "outlast.clock": "Clock Instant SystemClock",
+    "outlast.domain.figures": "Backlog CheckpointFigures LeaseFigures Stats TaskFigures",
+    "outlast.domain.lifecycle": "Parked Status",
+    "outlast.domain.task": "Checkpoint Group Move Task",
+    "outlast.domain.worker": "Serves StuckHandler WorkerInfo WorkerState",
+    "outlast.engine.context": "Context",
+    "outlast.engine.functions": "TaskFunction",
+    "outlast.engine.heal": "Recovery RecoveryStats",
+    "outlast.engine.lease": "Lease",
+    "outlast.engine.snapshot": "Snapshot",
+    "outlast.engine.tally": "Tally",
+    "outlast.engine.worker": "Worker",
+    "outlast.settings": "Settings",
+    "outlast.store.records": "FlushResult KeyRecord SchemaReport",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
 
 def __getattr__(name: str) -> Any:
-    """asyncio takes as long to import as all of Outlast, so only who asks for it pays."""
-    if name in ("AsyncLease", "AsyncOutlast"):
-        from outlast import aio
+    """Import a public name when it is first asked for."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(aio, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -2,10 +2,14 @@
 
 import fcntl
 import os
+import signal
 import socket
 import struct
+import sys
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +21,11 @@ _NETWORK_FILESYSTEMS = frozenset(
 )
 
 _FLOCK = "hhqqi4x"
+GET_LOCK = getattr(fcntl, "F_OFD_GETLK", -1)
 _FLOCK_ANSWER = struct.Struct(_FLOCK).unpack
+
+_PR_SET_PDEATHSIG = 1
+_OOM_SCORE_ADDED = 500
 
 
 class ProcessIdentity(NamedTuple):
@@ -141,6 +149,11 @@ def lock_question(offset: int) -> bytes:
     return struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, 0)
 
 
+def lock_answer(offset: int) -> bytes:
+    """What the kernel answers while this process holds a lock on that one byte."""
+    return struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, offset, 1, os.getpid())
+
+
 def is_locked_by_us(descriptor: int, question: bytes) -> bool:
     """Whether the kernel knows a lock of this process where the question asks."""
     answer = _FLOCK_ANSWER(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question))
@@ -210,3 +223,87 @@ def flock_holders(path: Path) -> list[int]:
         if "->" not in fields and fields[1] == "FLOCK" and tail in fields:
             pids.add(int(fields[4]))
     return sorted(pids)
+
+
+def process_descriptor(pid: int) -> int | None:
+    """A descriptor that becomes readable when that process ends; None where there is no such thing.
+
+    A dead process that nobody has reaped yet counts as ended.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when its parent ends; at once if it has ended already.
+
+    The kernel means the thread that forked, so this is for parents with a single one. Without such
+    a kernel nothing happens, and the caller has to notice by other means.
+    """
+    try:
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        pass
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def peak_memory_bytes(pid: int | None = None) -> int | None:
+    """The most memory a living process had resident, since its start or the last reset."""
+    for line in (read_text(f"/proc/{pid or 'self'}/status") or "").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    if pid is not None:
+        return None
+    import resource
+
+    return maxrss_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def maxrss_bytes(maxrss: int) -> int:
+    """What the kernel calls ru_maxrss, in bytes: Linux counts KiB, macOS bytes."""
+    return maxrss if sys.platform == "darwin" else maxrss * 1024
+
+
+def reset_peak_memory() -> None:
+    """Let this process's peak begin anew with what is resident now, where the kernel can do it."""
+    try:
+        Path("/proc/self/clear_refs").write_bytes(b"5")
+    except OSError:
+        return
+
+
+def prefer_for_oom_kill() -> None:
+    """Have a system that is out of memory end this process rather than an average one."""
+    path = "/proc/self/oom_score_adj"
+    try:
+        worse = min(int(read_text(path) or 0) + _OOM_SCORE_ADDED, 1000)
+        Path(path).write_text(str(worse), encoding="ascii")
+    except (OSError, ValueError):
+        return
+
+
+@contextmanager
+def memory_limit(limit_bytes: int | None) -> Iterator[None]:
+    """Refuse this process private memory beyond a limit for as long as the block lasts.
+
+    RLIMIT_DATA counts what is writable and private, which is close to what is in use. RLIMIT_AS
+    counts reserved addresses too: under 256 MiB the fifth thread could not start, with 14 MiB used.
+    """
+    if limit_bytes is None:
+        yield
+        return
+    import resource
+
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    soft, hard = resource.getrlimit(kind)
+    most = limit_bytes if hard == resource.RLIM_INFINITY else min(limit_bytes, hard)
+    resource.setrlimit(kind, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+# Asked before a probe on a path that is measured in microseconds.
+is_armed = False
+
 _armed: Callable[[str], None] | None = None
 
 
@@ -13,5 +16,6 @@ def probe(name: str) -> None:
 
 def arm(action: Callable[[str], None] | None) -> None:
     """Call `action` with the name of every probe that is passed; None disarms."""
-    global _armed  # noqa: PLW0603 - one process, one armed action, tests only
+    global _armed, is_armed  # noqa: PLW0603 - one process, one armed action, tests only
     _armed = action
+    is_armed = action is not None

@@ -5,27 +5,35 @@ import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from outlast.clock import Clock
-from outlast.domain.duration import Duration
+from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import Parked
 from outlast.domain.names import checked_id, checked_name
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue, settle
+from outlast.engine.functions import Functions
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery, RecoveryStats, heal
+from outlast.engine.intake import Given, Intake, checked_payloads
 from outlast.engine.lease import Lease, ended_leases
 from outlast.engine.looking import Looking
+from outlast.engine.registering import Registering
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
 from outlast.engine.vigil import claim_when_ready
+from outlast.engine.workers import heartbeat
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
+from outlast.store.base import Backend
 from outlast.store.records import FlushResult, Statement
 
+if TYPE_CHECKING:
+    from outlast.engine.worker import Worker
 
-class Outlast(Looking):
+
+class Outlast(Registering, Looking):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to
@@ -42,6 +50,8 @@ class Outlast(Looking):
         logger: logging.Logger | None = None,
     ) -> None:
         self._handle = handle_on(target, settings, clock, recovery, logger)
+        self._functions = Functions(self._handle.serve)
+        self._intake = Intake(self._handle, self._functions, self.wait)
         self.path = self._handle.path
 
     def __repr__(self) -> str:
@@ -83,8 +93,8 @@ class Outlast(Looking):
         kind: str,
         payload: Any = None,
         *,
-        queue: str = "default",
-        priority: int = 0,
+        queue: str | None = None,
+        priority: int | None = None,
         id: str | None = None,
         group: str | None = None,
         delay: Duration | None = None,
@@ -98,6 +108,10 @@ class Outlast(Looking):
             queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
             max_retries=max_retries, also=also,
         )  # fmt: skip
+        function = self._functions.get(kind) if isinstance(kind, str) else None
+        if function is not None:
+            given = Given(options, id, idempotency_key)
+            return self._intake.put(function, function.checked(payload), given)
         task = enqueue.enqueue(
             self._handle, kind, payload, options, task_id=id, key=idempotency_key
         )
@@ -108,8 +122,8 @@ class Outlast(Looking):
         kind: str,
         payloads: Iterable[Any],
         *,
-        queue: str = "default",
-        priority: int = 0,
+        queue: str | None = None,
+        priority: int | None = None,
         id: Sequence[str] | None = None,
         group: str | None = None,
         delay: Duration | None = None,
@@ -124,6 +138,11 @@ class Outlast(Looking):
             queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
             max_retries=max_retries, also=also,
         )  # fmt: skip
+        function = self._functions.get(kind) if isinstance(kind, str) else None
+        if function is not None:
+            given = Given(options, id, idempotency_key)
+            checked = checked_payloads(function, payloads)
+            return self._intake.put_many(function, checked, given, chunked)
         return enqueue.enqueue_many(
             self._handle, kind, payloads, options,
             task_ids=id, keys=idempotency_key, chunked=chunked,
@@ -182,6 +201,28 @@ class Outlast(Looking):
         session = self._handle.serve()
         return settle.complete_many(session, ended_leases(session, pairs))
 
+    def worker(
+        self,
+        *,
+        name: str | None = None,
+        concurrency: int = 8,
+        queues: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        prefetch: int | None = None,
+        shutdown: Duration | None = None,
+    ) -> "Worker":
+        """A worker for the functions registered here; `run()` it."""
+        from outlast.engine.worker import Worker, checked_options
+
+        settings = self._handle.settings
+        limit = settings.shutdown_seconds if shutdown is None else shutdown
+        options = checked_options(
+            name=name, concurrency=concurrency, queues=queues, kinds=kinds,
+            prefetch=settings.prefetch if prefetch is None else prefetch,
+            shutdown_seconds=duration_ms(limit, "shutdown") / 1000,
+        )  # fmt: skip
+        return Worker(self._handle, self._functions, options)
+
     # Deciding about tasks
 
     def cancel(self, task_id: str) -> bool:
@@ -217,6 +258,12 @@ class Outlast(Looking):
         session = self._handle.serve()
         return session.store.unpause(queue, session.now())
 
+    # Signs of life
+
+    def heartbeat(self, worker: str, task_ids: Sequence[str] = (), progress: Any = None) -> None:
+        """Say that a worker lives, what it is at and how far; renews no lease."""
+        heartbeat(self._handle, worker, task_ids, progress)
+
     # Keeping the store
 
     def resolve(self, task_id: str) -> Task | None:
@@ -247,8 +294,13 @@ def handle_on(
     logger: logging.Logger | None,
 ) -> StoreHandle:
     """How a store will be opened; nothing is touched yet."""
+    log = logger or logging.getLogger("outlast")
+    return StoreHandle(backend(), database_path(target), settings, clock, recovery, log=log)
+
+
+def backend() -> Backend:
+    """What opens the stores of this process."""
     # Half of the cost of an import, paid only by programs that make such an object.
     from outlast.store.sqlite.registry import registry
 
-    log = logger or logging.getLogger("outlast")
-    return StoreHandle(registry, database_path(target), settings, clock, recovery, log=log)
+    return registry

@@ -22,6 +22,7 @@ OutlastError
     ├── SchemaError              the file's schema and this library do not fit
     │   ├── SchemaNewer          the file was written by a later Outlast
     │   └── MigrationRefused     the file is in use and cannot be migrated now
+    ├── DeclaredDead             another process took this one for dead and took its tasks back
     ├── StoreBusy                another process has the store to itself
     ├── QueueFull                too many operations wait to be stored
     ├── QueueStalled             a process sits on the write lock; its pid is named
@@ -130,6 +131,10 @@ class PermanentError(OutlastError):
 
 class StoreError(OutlastError):
     """Something about the store itself."""
+
+
+class DeclaredDead(StoreError):
+    """Another process took this incarnation for dead and said so in the table."""
 
 
 class StoreNotFound(StoreError):

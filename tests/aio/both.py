@@ -2,9 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import isasyncgen
 from typing import Any
 
-from outlast import AsyncLease, AsyncOutlast, Checkpoint, Lease, Outlast, OutlastError, Task
+from outlast import (
+    AsyncLease,
+    AsyncOutlast,
+    Checkpoint,
+    Lease,
+    Outlast,
+    OutlastError,
+    Snapshot,
+    Task,
+    WorkerInfo,
+)
 
 
 class Cast:
@@ -24,8 +35,12 @@ class Cast:
         async def call(*args: Any, **options: Any) -> Any:
             try:
                 answer = verb(*map(_off_stage, args), **options)
-                if isinstance(self._plays, AsyncOutlast | AsyncLease):
+                if isasyncgen(answer):
+                    answer = [one async for one in answer]
+                elif isinstance(self._plays, AsyncOutlast | AsyncLease):
                     answer = await answer
+                elif isinstance(answer, Snapshot):
+                    answer = list(answer)
             except (OutlastError, TimeoutError) as error:
                 self._record.append((name, type(error), str(error)))
                 return None
@@ -60,6 +75,8 @@ def _comparable(answer: Any) -> Any:
     if isinstance(answer, Task) and answer.retry_of:
         # A clone's id is made by the library, and its checksum with it.
         return replace(answer, id="", stored_payload=None)  # type: ignore[arg-type]
+    if isinstance(answer, WorkerInfo):
+        return replace(answer, incarnation="")
     if isinstance(answer, Outlast | AsyncOutlast):
         return "itself"
     return answer

@@ -2,7 +2,7 @@ import pytest
 
 from outlast import Status
 from outlast.domain.lifecycle import Cause, Outcome
-from tests.conformance.driver import BROKEN, COMPLETED, FATAL, RELEASED, Driver
+from tests.conformance.driver import BROKEN, COMPLETED, FATAL, LEASE_MS, RELEASED, Driver
 
 CANCELLED = Cause(Outcome.CANCEL, "user")
 NOTHING = {"pending": 0, "running": 0, "completed": 0, "failed": 0, "cancelled": 0}
@@ -118,7 +118,7 @@ def test_how_many_come_first_counts_eligible_tasks_of_the_same_queue(driver: Dri
     driver.add("elsewhere", queue="other", priority=9)
     driver.add("last")
     ahead = [driver.store.ahead_of(driver.get(one)) for one in ("urgent", "first", "last")]
-    assert ahead == [0, 1, 3]
+    assert ahead == [(0, 0), (1, 0), (1, 2)]
 
 
 def test_resolving_tells_what_is_stored_from_what_is_not(driver: Driver) -> None:
@@ -128,8 +128,29 @@ def test_resolving_tells_what_is_stored_from_what_is_not(driver: Driver) -> None
     assert driver.store.resolve("never stored", driver.clock.now()) is None
 
 
-def test_the_holder_of_a_running_task_is_named(driver: Driver) -> None:
+def test_the_holder_of_a_running_task_is_named_and_judged(driver: Driver) -> None:
     driver.add("t1", "t2")
     driver.claim_one("worker-7")
-    assert "worker-7" in (driver.store.holder_of(driver.get("t1")) or "")
-    assert driver.store.holder_of(driver.get("t2")) is None
+    driver.clock.advance("3s")
+    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), 90_000)
+    assert holder is not None
+    assert (holder.name, holder.state, holder.silent_ms) == ("worker-7", "alive", 3000)
+    assert (holder.is_this_process, holder.waits_for_its_turn) == (True, False)
+    assert not holder.lease_ran_out
+    driver.clock.advance(LEASE_MS / 1000 - 3)
+    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), 90_000)
+    assert holder is not None
+    assert holder.lease_ran_out
+    assert driver.store.holder_of(driver.get("t2"), driver.clock.now(), 90_000) is None
+
+
+def test_a_prefetched_task_waits_for_its_turn_until_its_start_is_noted(driver: Driver) -> None:
+    driver.add("t1", "t2")
+    begun, _ = driver.claim(limit=2, started=False)
+    driver.store.note_start(begun.grant)
+    waits = []
+    for task_id in ("t1", "t2"):
+        holder = driver.store.holder_of(driver.get(task_id), driver.clock.now(), 90_000)
+        assert holder is not None
+        waits.append(holder.waits_for_its_turn)
+    assert waits == [False, True]

@@ -157,6 +157,8 @@ def claim(path: Path) -> None:
         clock.advance("1m")
         first.renew(stage="halfway")
         first.checkpoint("tool_executed", {"at": clock.now().utc_ms}, {"tool": "x"})
+    app.heartbeat("a", [first.task_id], {"half": "way"})
+    store_of(app).beat("a", [(first.grant, 600_000)], clock.now(), serves='{"queues": []}')
     app.claim("a", limit=2, kinds=["work", "play"])
     waiting, _ = app.prefetch("b", limit=2)
     waiting.start()
@@ -277,7 +279,11 @@ MIGRATING = frozenset({"migrate.statement", "migrate.written", "migrate.committe
 LIVES = {
     "enqueue": Life(founded, enqueue, frozenset(_each("enqueue", "inserted"))),
     "claim": Life(
-        founded, claim, frozenset(_each("claim", "updated") | _each("renew") | _each("checkpoint"))
+        founded,
+        claim,
+        frozenset(
+            _each("claim", "updated") | _each("renew") | _each("beat") | _each("checkpoint")
+        ),
     ),
     "settle": Life(founded, settle, frozenset(_each("settle", "logged", "updated"))),
     "heal": Life(orphaned, heal, frozenset(_each("heal") | _each("purge") | {"settle.updated"})),

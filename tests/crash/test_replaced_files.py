@@ -1,6 +1,7 @@
 """A file unlinked or replaced under an open store: refused before any acknowledgement."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import pytest
 
 from outlast import OutcomeUnknown, Outlast, StoreReplaced, _probe
 from tests.support.foreign import foreign_statuses
+
+PATIENCE_SECONDS = 30
+AT_REST_NS = 100_000_000
 
 
 def _unlink_log(database: Path) -> None:
@@ -94,6 +98,28 @@ def test_a_file_replaced_during_a_transaction_is_noticed_before_the_acknowledgem
     used.open()
     resolved = used.resolve("doubtful")
     assert (resolved is not None) is ("doubtful" in foreign_statuses(used.path))
+
+
+@tricks
+@pytest.mark.parametrize("point", ["enqueue.begun", "enqueue.committed"])
+def test_it_is_noticed_as_well_when_the_folders_have_been_at_rest(
+    used: Outlast, trick: Callable[[Path], None], point: str
+) -> None:
+    """Folders that were quiet for a while are known by their times, and no file is looked at."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not _has_been_at_rest(used.path):
+        used.enqueue("work")
+        assert time.monotonic() < deadline
+    used.enqueue("work")
+    _probe.arm(lambda name: trick(used.path) if name == point else None)
+    with pytest.raises(OutcomeUnknown, match="resolve"):
+        used.enqueue("work", id="doubtful")
+
+
+def _has_been_at_rest(database: Path) -> bool:
+    folders = (database.parent, database.with_name(f"{database.name}-outlast"))
+    changed_ns = max(folder.stat().st_ctime_ns for folder in folders)
+    return time.time_ns() - changed_ns > AT_REST_NS
 
 
 @tricks

@@ -20,7 +20,7 @@ OBJECTS = {"app": Outlast, "lease": Lease}
 
 
 def public(of: type) -> set[str]:
-    return {name for name in vars(of) if not name.startswith("_")}
+    return {name for name in dir(of) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)

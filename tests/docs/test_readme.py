@@ -1,13 +1,16 @@
 """Every Python block of the README and the docs runs, and prints what it says it prints."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Block, blocks, pages
+from tests.cli.test_page import COMMANDS
+from tests.docs.pages import DOCS, ROOT, Block, blocks, pages, prose, section, spans, table
 
+README = ROOT / "README.md"
 BLOCKS = [block for page in pages() for block in blocks(page, "python")]
 
 
@@ -30,15 +33,37 @@ def test_a_block_runs_in_an_empty_folder_and_prints_what_it_says(
 
 
 def test_the_readme_opens_with_code_that_runs() -> None:
-    first = next(blocks(ROOT / "README.md", "python"))
+    first = next(blocks(README, "python"))
     assert first.line < 40
-    for word in ("enqueue", "claim", "complete", "fail"):
-        assert f".{word}(" in first.text
-    code = [line for line in first.text.splitlines() if line and not line.startswith("#")]
-    assert len(code) <= 12
+    for word in ("@app.task", ".enqueue(", ".worker(", ".run(", ".wait("):
+        assert word in first.text
+    code = [line for line in first.text.splitlines() if line and not line.strip().startswith("#")]
+    assert len(code) <= 10
 
 
-def test_the_readme_names_the_two_commands() -> None:
-    commands = next(blocks(ROOT / "README.md", "console")).text
-    assert "$ ./run test" in commands
-    assert "$ ./run python examples/first.py" in commands
+def test_the_readme_names_the_two_commands_before_anything_else() -> None:
+    commands = next(blocks(README, "console"))
+    assert commands.line < 15
+    up, test = commands.text.splitlines()
+    assert up.startswith("$ ./run up examples/")
+    assert (ROOT / up.split()[3]).is_file()
+    assert test.startswith("$ ./run test")
+
+
+def test_the_readme_lists_every_command_and_no_other() -> None:
+    listed = [spans(row[0])[0] for row in table(section(README, "Commands"))[1:]]
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_the_readme_says_of_other_queues_what_the_benchmarks_say() -> None:
+    """Without the figures, which change with every run."""
+    said = dict(table(section(README, "How it compares"))[1:])
+    measured = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    known = dict(re.findall(r"against ([\w-]+) [\d.]+ \(([^)]+)\)", measured))
+    assert said == known
+
+
+def test_the_readme_shows_the_picture_and_says_what_is_on_it() -> None:
+    (words, target) = re.findall(r"!\[([^]]+)\]\(([^)]+)\)", prose(README))[0]
+    assert (ROOT / target).is_file()
+    assert "kill -9" in words

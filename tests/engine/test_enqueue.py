@@ -81,7 +81,7 @@ WRONG: list[dict[str, Any]] = [
     {"payload": "x" * (1 << 20)},
     {"payload": "\ud800"},
     {"queue": ""},
-    {"queue": None},
+    {"queue": 5},
     {"priority": "high"},
     {"priority": 1.0},
     {"priority": True},

@@ -20,6 +20,11 @@ READS: dict[str, Callable[[Outlast], Any]] = {
     "group": lambda app: app.group("g"),
     "history": lambda app: app.history("t1"),
     "why": lambda app: app.why("t1"),
+    "snapshot": lambda app: list(app.snapshot()),
+    "backlog": lambda app: app.backlog(),
+    "stats": lambda app: app.stats(),
+    "workers": lambda app: app.workers(),
+    "is_alive": lambda app: app.is_alive("w"),
     "checkpoints": lambda app: app.checkpoints("t1"),
     "latest_checkpoint": lambda app: app.latest_checkpoint("t1"),
     "checkpoint_counts": lambda app: app.checkpoint_counts("t1"),
@@ -91,6 +96,10 @@ def test_reads_change_nothing_not_even_when_recovery_is_due(crashed: Path) -> No
     assert answers["counts"]["running"] == 1
     assert [task.id for task in answers["held_by"]] == ["t1"]
     assert "recovery is due" in answers["why"]
+    assert [task.id for task in answers["snapshot"]] == ["t2", "t1"]
+    assert (answers["backlog"].unfinished, answers["stats"].leases.active) == (2, 1)
+    assert [one.state for one in answers["workers"]] == ["dead"]
+    assert answers["is_alive"] is False
     assert answers["latest_checkpoint"].data == {"n": 1}
     assert [key.key for key in answers["keys"]] == ["k"]
 
@@ -115,6 +124,7 @@ WRITES: dict[str, Callable[[Outlast], Any]] = {
     "pause": lambda app: app.pause("default"),
     "resolve": lambda app: app.resolve("t2"),
     "flush_wal": lambda app: app.flush_wal(),
+    "heartbeat": lambda app: app.heartbeat("w2"),
 }
 
 

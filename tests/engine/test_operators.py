@@ -106,27 +106,6 @@ def test_a_paused_queue_can_be_named_only_properly(app: Outlast) -> None:
             app.pause(name)  # type: ignore[arg-type]
 
 
-def test_why_tells_where_a_waiting_task_stands(app: Outlast, clock: ManualClock) -> None:
-    app.enqueue("work", id="t1", delay="60s")
-    assert app.why("t1") == "delayed until 2027-01-15T08:01:00.000+00:00"
-    clock.advance("60s")
-    assert "its delay ended" in app.why("t1")
-    app.enqueue("work", id="t2")
-    app.enqueue("work", id="t3")
-    assert app.why("t2") == "pending: next in queue default, waiting for a worker to claim it"
-    assert app.why("t3") == "pending: 1 of its queue come first"
-    app.park("t3", "approval")
-    assert app.why("t3") == "parked because of approval; unpark it to let it run"
-    app.pause("default")
-    assert app.why("t2") == "queue default is paused; unpause it to let it run"
-
-
-def test_why_counts_a_long_line_only_so_far(app: Outlast) -> None:
-    app.enqueue_many("work", range(1500))
-    last = app.enqueue("work")
-    assert app.why(last.id) == "pending: 1000 or more of its queue come first"
-
-
 def test_why_names_the_holder_and_says_when_recovery_is_due(
     app: Outlast, clock: ManualClock
 ) -> None:

@@ -1,5 +1,7 @@
 import dataclasses
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,11 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert (settings.flush_pages, settings.wal_limit_bytes) == (1000, 64 << 20)
     assert settings.open_timeout_seconds == 30
     assert not settings.allow_network_filesystem
+    assert (settings.prefetch, settings.settle_delay_seconds) == (256, 0.005)
+    assert (settings.shutdown_seconds, settings.workspace) == (30, None)
+    assert settings.heartbeat_grace_seconds == 10
+    for left_open in ("interval", "stale", "timeout"):
+        assert getattr(settings, f"heartbeat_{left_open}_seconds") is None
 
 
 @pytest.mark.parametrize(
@@ -62,6 +69,23 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ("max_recovery_attempts", -1),
         ("lease_seconds_by_kind", {"work": 0}),
         ("lease_seconds_by_kind", {"work": "5m"}),
+        ("heartbeat_interval_seconds", 0),
+        ("heartbeat_stale_seconds", math.nan),
+        ("heartbeat_grace_seconds", -1),
+        ("heartbeat_grace_seconds", None),
+        ("heartbeat_timeout_seconds", "5s"),
+        ("prefetch", 0),
+        ("prefetch", 2.0),
+        ("settle_delay_seconds", -0.001),
+        ("shutdown_seconds", math.inf),
+        ("heal_at_claim", 1),
+        ("allow_network_filesystem", "yes"),
+        ("wal_limit_bytes", 1e6),
+        ("lease_seconds", 4e9),
+        ("workspace", ""),
+        ("workspace", 5),
+        ("workspace", b"bytes"),
+        ("workspace", "a\0b"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(name: str, wrong: Any) -> None:
@@ -84,3 +108,12 @@ def test_settings_are_frozen_and_keep_no_hand_on_what_they_were_given() -> None:
 def test_a_setting_nobody_knows_is_refused() -> None:
     with pytest.raises(TypeError, match="leese_seconds"):
         Settings(leese_seconds=5)  # type: ignore[call-arg]
+
+
+def test_settings_are_plain_data_and_can_be_made_anew_from_it() -> None:
+    """A helper process gets them as JSON."""
+    settings = Settings(lease_seconds_by_kind={"slow": 600}, workspace=Path("aside"))
+    values = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
+    values["lease_seconds_by_kind"] = dict(settings.lease_seconds_by_kind)
+    assert Settings(**json.loads(json.dumps(values))) == settings
+    assert dataclasses.replace(settings, lease_seconds=0.2).heartbeat.interval_ms == 67

@@ -15,6 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "outlast"
 STORES = SOURCE / "store"
+# Part of the standard library only from a later Python on, and imported only there.
+NEWER_STANDARD_MODULES = {"annotationlib"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 ALLOWED_DEPENDENCIES = {"apsw", "msgspec", "click", "rich", "cronsim", "uuid-utils"}
@@ -134,7 +136,7 @@ def test_the_dependencies_are_few_and_sqlite_comes_from_apsw() -> None:
         name.split(".")[0]
         for module in MODULES
         for name in _imports(module)
-        if name.split(".")[0] not in {*sys.stdlib_module_names, "outlast"}
+        if name.split(".")[0] not in {*sys.stdlib_module_names, *NEWER_STANDARD_MODULES, "outlast"}
     }
     assert {name.replace("_", "-") for name in third_party} <= set(declared)
 

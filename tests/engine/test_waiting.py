@@ -91,7 +91,7 @@ def test_one_who_waits_long_enough_is_told_so_and_the_task_goes_on(app: Outlast)
     for timeout in (0, 0.02, "20ms"):
         with pytest.raises(
             TimeoutError,
-            match=r"t1 did not end within [\d.]+ s \(pending: next in queue default.*\); nothing",
+            match=r"t1 did not end within [\d.]+ s \(pending: no live worker serves .*\); nothing",
         ):
             task.wait(timeout)
     (lease,) = app.claim("w")

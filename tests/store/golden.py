@@ -46,8 +46,8 @@ def public_api_text() -> str:
     lines += [f"Outlast{_shape(Outlast.__init__)}", f"Settings{_shape(Settings.__init__)}"]
     for owner in (Outlast, Lease):
         lines += sorted(
-            f"{owner.__name__}.{name}{_shape(value)}"
-            for name, value in vars(owner).items()
+            f"{owner.__name__}.{name}{_shape(getattr(owner, name))}"
+            for name in dir(owner)
             if not name.startswith("_")
         )
     for name in sorted(outlast.__all__):

@@ -147,7 +147,7 @@ CREATE TABLE transitions (
     worker_id   TEXT,
     error       TEXT,
     at          INTEGER NOT NULL
-) STRICT;
+, exit_signal INTEGER, peak_memory_bytes INTEGER) STRICT;
 
 CREATE TABLE workers (
     seq           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -164,7 +164,7 @@ CREATE TABLE workers (
     registered_at INTEGER NOT NULL,
     beat_at       INTEGER NOT NULL,
     beat_mono_ms  INTEGER NOT NULL,
-    ended_at      INTEGER,
+    ended_at      INTEGER, task_seq INTEGER REFERENCES tasks (seq) ON DELETE SET NULL, progress TEXT, serves TEXT, stuck TEXT,
     UNIQUE (incarnation, name),
     CONSTRAINT worker_state CHECK (
         CASE state WHEN 'alive' THEN ended_at IS NULL
@@ -195,11 +195,14 @@ CREATE INDEX idx_idempotency_keys_task ON task_keys (group_id, created_at DESC)
 CREATE INDEX idx_idempotency_keys_work_item ON task_keys (task_id, created_at DESC)
     WHERE task_id IS NOT NULL;
 
-CREATE INDEX idx_jobs_status_updated ON tasks (status, completed_at)
+CREATE INDEX idx_jobs_status_updated ON tasks (status, completed_at, queue)
     WHERE completed_at IS NOT NULL;
 
 CREATE INDEX idx_tasks_due ON tasks (not_before)
     WHERE status = 'pending' AND parked = 'delay';
+
+CREATE INDEX idx_tasks_parked ON tasks (queue, group_id)
+    WHERE status = 'pending' AND parked IS NOT NULL AND parked <> 'delay';
 
 CREATE INDEX idx_tasks_ready_by_group ON tasks (group_id, queue, priority DESC, seq)
     WHERE status = 'pending' AND parked IS NULL AND group_id IS NOT NULL;
@@ -225,6 +228,8 @@ CREATE INDEX idx_work_items_task ON tasks (group_id, status, created_at DESC)
     WHERE group_id IS NOT NULL;
 
 CREATE INDEX idx_workers_alive ON workers (state, incarnation) WHERE state = 'alive';
+
+CREATE INDEX idx_workers_task ON workers (task_seq) WHERE task_seq IS NOT NULL;
 
 CREATE TRIGGER check_checkpoints_type BEFORE INSERT ON task_checkpoints
 WHEN CASE new.checkpoint_type
@@ -427,8 +432,9 @@ FROM tasks t;
 
 CREATE VIEW worker_heartbeats AS
 SELECT w.name AS worker_id,
-       (SELECT t.id FROM tasks t WHERE t.holder = w.seq AND t.status = 'running'
-        ORDER BY t.seq LIMIT 1) AS task_id,
+       coalesce((SELECT n.id FROM tasks n WHERE n.seq = w.task_seq),
+                (SELECT t.id FROM tasks t WHERE t.holder = w.seq AND t.status = 'running'
+                 ORDER BY t.seq LIMIT 1)) AS task_id,
        strftime('%Y-%m-%dT%H:%M:%fZ', w.beat_at / 1000.0, 'unixepoch') AS timestamp
 FROM workers w
 WHERE w.state = 'alive';

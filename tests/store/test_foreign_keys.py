@@ -16,6 +16,7 @@ LINKS = {
     ("task_keys", "task_id", "tasks", "SET NULL"),
     ("task_keys", "group_id", "groups", "SET NULL"),
     ("locks", "holder", "workers", "NO ACTION"),
+    ("workers", "task_seq", "tasks", "SET NULL"),
 }
 
 

@@ -61,7 +61,7 @@ def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwh
     app.claim("w")
     store = store_of(app)
     holding = store._holding
-    old, real = holding.incarnation(), Holding.remember
+    old, real = holding.own(), Holding.remember
 
     def overtaken(self: Holding, worker: str, row: int, of: object) -> None:
         monkeypatch.setattr(Holding, "remember", real)
@@ -72,10 +72,10 @@ def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwh
 
     monkeypatch.setattr(Holding, "remember", overtaken)
     app.claim("w")
-    young = holding.incarnation()
+    young = holding.own()
     assert young is not old
     assert len(app.claim("w")) == 1
-    assert holding.incarnation() is young
+    assert holding.own() is young
 
 
 def test_a_settle_cancelled_too_late_is_forgotten_like_any_other(database: Path) -> None:

@@ -145,3 +145,34 @@ def test_a_store_whose_history_differs_is_refused_untouched(make_app: Make, data
             refused()
         assert not isinstance(caught.value, SchemaNewer)
     assert state_of(database) == before
+
+
+def test_what_a_store_of_version_four_knew_of_workers_and_moves_is_kept(
+    make_app: Make, database: Path
+) -> None:
+    """The fifth migration widens both tables; nothing is known of the new columns."""
+    old_store(database, 4)
+    hand = Hand(database)
+    hand.run(
+        "INSERT INTO workers (incarnation, name, host, boot_id, pid, pid_started, pid_namespace,"
+        " lock_file, lock_inode, state, registered_at, beat_at, beat_mono_ms, ended_at)"
+        " VALUES ('i', 'w', 'h', 'b', 1, 1, 'n', 'f', 1, 'left', 1000, 2000, 1, 3000)"
+    )
+    hand.run(
+        "INSERT INTO transitions (task_seq, from_status, to_status, actor, reason, attempt, token,"
+        " worker_id, error, at) VALUES (1, 'pending', 'running', 'worker', 'claimed', 1, 1, 'w',"
+        " NULL, 1000), (1, 'running', 'pending', 'worker', 'retry', 1, 1, 'w', 'oops', 2000)"
+    )
+    hand.close()
+    app = make_app()
+    app.open()
+    (worker,) = app.workers()
+    assert (worker.name, worker.state, worker.beat_at.timestamp()) == ("w", "left", 2.0)
+    assert (worker.beat_task_id, worker.progress, worker.serves, worker.stuck) == (
+        None, None, None, ()
+    )  # fmt: skip
+    claimed, failed = app.history("old")
+    assert (claimed.reason, failed.error) == ("claimed", "oops")
+    assert (failed.exit_signal, failed.peak_memory_bytes) == (None, None)
+    app.heartbeat("w", ["old"])
+    assert [one.beat_task_id for one in app.workers()] == ["old", None]

@@ -107,7 +107,7 @@ def index(hand: Hand, name: str) -> tuple[str, str, str]:
         ),
         pytest.param(
             "idx_jobs_status_updated",
-            ("tasks", "status, completed_at", "completed_at IS NOT NULL"),
+            ("tasks", "status, completed_at, queue", "completed_at IS NOT NULL"),
             marks=pytest.mark.proves("MIG-11"),
         ),
         pytest.param(

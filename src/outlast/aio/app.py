@@ -3,16 +3,18 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial, update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from outlast.aio.functions import AsyncRegistering
 from outlast.aio.hop import Hop
 from outlast.aio.lease import AsyncLease
 from outlast.aio.results import Results
+from outlast.aio.worker import Employing
 from outlast.api import Outlast, handle_on
 from outlast.clock import Clock
 from outlast.domain.duration import Duration, duration_ms
@@ -20,8 +22,10 @@ from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_id
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue
+from outlast.engine.functions import Functions
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery
+from outlast.engine.intake import Given, Intake
 from outlast.engine.session import Session
 from outlast.engine.settle import give_back
 from outlast.engine.vigil import claim_vigil
@@ -48,12 +52,14 @@ def _hopping(
 class _SharingOutlast(Outlast):
     """The object for threads, on the handle of the one for coroutines."""
 
-    def __init__(self, handle: StoreHandle) -> None:
+    def __init__(self, handle: StoreHandle, functions: Functions) -> None:
         self._handle = handle
+        self._functions = functions
+        self._intake = Intake(handle, functions, self.wait)
         self.path = handle.path
 
 
-class AsyncOutlast:
+class AsyncOutlast(AsyncRegistering, Employing):
     """The whole contract for coroutines, on the same store, beside threads and other processes.
 
     Cancelling a call that waits never doubles it: what had not begun never happens, what had
@@ -70,8 +76,10 @@ class AsyncOutlast:
         logger: logging.Logger | None = None,
     ) -> None:
         self._handle = handle_on(target, settings, clock, recovery, logger)
-        self._app = _SharingOutlast(self._handle)
+        self._functions = Functions(self._handle.serve)
+        self._app = _SharingOutlast(self._handle, self._functions)
         self._hop = Hop()
+        self._intake = Intake(self._handle, self._functions, self.wait, self._hop.to_its_end)
         self._results = Results(self._handle.look, self._hop, self._handle.now)
         self._is_open = False
         self.path = self._handle.path
@@ -137,8 +145,8 @@ class AsyncOutlast:
         kind: str,
         payload: Any = None,
         *,
-        queue: str = "default",
-        priority: int = 0,
+        queue: str | None = None,
+        priority: int | None = None,
         id: str | None = None,
         group: str | None = None,
         delay: Duration | None = None,
@@ -152,6 +160,10 @@ class AsyncOutlast:
             queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
             max_retries=max_retries, also=also,
         )  # fmt: skip
+        function = self._functions.get(kind) if isinstance(kind, str) else None
+        if function is not None:
+            given = Given(options, id, idempotency_key)
+            return await self._intake.put_soon(function, function.checked(payload), given)
         if not self._is_open:
             enqueue.check(self._handle, kind, payload, options, task_id=id, key=idempotency_key)
             await self._serve()
@@ -283,7 +295,29 @@ class AsyncOutlast:
         found = await self.in_thread(Outlast.held_by, worker)
         return [task.waiting_by(self.wait) for task in found]
 
+    async def snapshot(
+        self,
+        status: Status | str | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+    ) -> AsyncGenerator[Task, None]:
+        """Every task as it is now, newest first, one by one, whatever is written meanwhile.
+
+        Until it is read to its end or closed, the log cannot be emptied: do not dwell on it.
+        """
+        found = await self.in_thread(Outlast.snapshot, status, queue, group)
+        try:
+            while tasks := await self._hop.to_its_end(found.more):
+                for task in tasks:
+                    yield task.waiting_by(self.wait)
+        finally:
+            await self._hop.to_its_end(found.close)
+
     counts = _hopping(Outlast.counts)
+    backlog = _hopping(Outlast.backlog)
+    stats = _hopping(Outlast.stats)
+    workers = _hopping(Outlast.workers)
+    is_alive = _hopping(Outlast.is_alive)
     group = _hopping(Outlast.group)
     history = _hopping(Outlast.history)
     why = _hopping(Outlast.why)
@@ -292,6 +326,10 @@ class AsyncOutlast:
     checkpoint_counts = _hopping(Outlast.checkpoint_counts)
     keys = _hopping(Outlast.keys)
     schema = _hopping(Outlast.schema)
+
+    # Signs of life
+
+    heartbeat = _hopping(Outlast.heartbeat)
 
     # Keeping the store
 

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import math
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,10 +14,14 @@ from outlast.errors import PayloadRejected
 MAX_PAYLOAD_BYTES = 1 << 20
 MAX_DEPTH = 64
 
+# A character takes four bytes at most.
+_SURELY_SMALL = MAX_PAYLOAD_BYTES // 4
+
 _encoder = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
 _encode, _decode = _encoder.encode, _decoder.decode
+_encode_lines, _decode_lines = _encoder.encode_lines, _decoder.decode_lines
 
 
 def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
@@ -39,6 +44,27 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
     if len(raw) > 2 * MAX_DEPTH:
         _refuse_depth(raw, name)
     return raw.decode()
+
+
+def encode_plain(values: list[Any]) -> list[str] | None:
+    """The texts of many values at once; None if each needs a look of its own."""
+    try:
+        raw = _encode_lines(values)
+        is_plain = _decode_lines(raw) == values
+    except (RecursionError, TypeError, ValueError, OverflowError, msgspec.DecodeError):
+        return None
+    # An encoded line break is no line break, so each line is one value.
+    texts = raw.decode().split("\n")
+    texts.pop()
+    if not is_plain or len(texts) != len(values):
+        return None
+    longest = max(map(len, texts))
+    if longest > _SURELY_SMALL:
+        return None
+    is_flat = longest <= 2 * MAX_DEPTH or all(
+        text.count("[") + text.count("{") <= MAX_DEPTH for text in texts
+    )
+    return texts if is_flat else None
 
 
 def decode(text: str) -> Any:
@@ -93,6 +119,15 @@ def _refuse_depth(raw: bytes, name: str) -> None:
 def payload_sum(task_id: str, kind: str, payload: str | None) -> int:
     """A checksum over what never changes in a task, to find a flipped byte on disk."""
     return zlib.crc32(f"{task_id}\0{kind}\0{payload}".encode())
+
+
+def payload_sums(task_ids: Iterable[str], kind: str, payloads: Iterable[str | None]) -> list[int]:
+    """The same for many tasks of one kind."""
+    crc32, middle = zlib.crc32, f"\0{kind}\0"
+    return [
+        crc32(f"{task_id}{middle}{payload}".encode())
+        for task_id, payload in zip(task_ids, payloads, strict=True)
+    ]
 
 
 def result_sum(task_id: str, result: str | None) -> int:

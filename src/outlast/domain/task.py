@@ -11,11 +11,23 @@ from outlast.domain.lifecycle import FINAL, Parked, Status
 from outlast.errors import InvalidInput, PayloadDamaged
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Seconds as a float are exact to the microsecond until the year 2109, and quicker than a sum.
+_EXACT_BELOW_MS = 1 << 42
+_from_seconds = datetime.fromtimestamp
 
 
 def utc(ms: int | None) -> datetime | None:
     """Stored milliseconds as an aware UTC datetime."""
-    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
+    if ms is None:
+        return None
+    if 0 <= ms < _EXACT_BELOW_MS:
+        return _from_seconds(ms / 1000, UTC)
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def utc_of(ms: int) -> datetime:
+    """The same, of a time that is always there."""
+    return _EPOCH + timedelta(milliseconds=ms)
 
 
 class Stored(NamedTuple):
@@ -69,10 +81,10 @@ class Task:
     _waits: Waits | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def just_stored(cls, **values: Any) -> "Task":
+    def just_stored(cls, values: dict[str, Any]) -> "Task":
         """A record that says only what differs from the defaults: a tenth of the usual time."""
         task = object.__new__(cls)
-        vars(task).update(values)
+        task.__dict__.update(values)
         return task
 
     @property
@@ -116,7 +128,7 @@ class Task:
 
     def waiting_by(self, waits: Waits) -> "Task":
         """The same record, which now knows how to wait for its result."""
-        vars(self)["_waits"] = waits
+        self.__dict__["_waits"] = waits
         return self
 
 
@@ -126,7 +138,7 @@ def _damaged(part: str, task_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One row of a task's history."""
+    """One row of a task's history; the last two of an attempt in a process of its own."""
 
     at: datetime
     from_status: Status
@@ -137,6 +149,8 @@ class Move:
     token: int
     worker: str | None
     error: str | None
+    exit_signal: int | None = None
+    peak_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

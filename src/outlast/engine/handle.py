@@ -11,6 +11,7 @@ from outlast.engine.session import Session
 from outlast.engine.settle import release_all
 from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
 from outlast.settings import Settings
+from outlast.settings.ambient import ambient_settings
 from outlast.store.base import Backend, StoreReads
 
 
@@ -31,7 +32,7 @@ class StoreHandle:
             raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
         self._backend = backend
         self._path = path
-        self._settings = settings or Settings()
+        self._settings = ambient_settings() if settings is None else settings
         self._clock = clock or SystemClock()
         self._recovery = recovery or recover
         self._log = log
@@ -56,6 +57,11 @@ class StoreHandle:
     def now(self) -> Instant:
         """The present moment, from the injected clock."""
         return self._clock.now()
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the store is open to serve, so that nobody would have to wait for it."""
+        return self._session is not None and os.getpid() == self._pid
 
     def serve(self) -> Session:
         """The store, opened to serve: migrated, recovered, ready."""

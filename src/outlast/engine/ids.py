@@ -11,3 +11,8 @@ else:
 def new_id() -> str:
     """A UUIDv7: unique without asking, and later ones sort after earlier ones."""
     return str(uuid7())
+
+
+def new_ids(count: int) -> list[str]:
+    """So many of them, in order."""
+    return [str(uuid7()) for _ in range(count)]

@@ -3,12 +3,15 @@
 from typing import Any
 
 from outlast.domain.duration import Duration
+from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.words import status_named
+from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.engine import checkpoint
 from outlast.engine.handle import StoreHandle
+from outlast.engine.snapshot import Snapshot
 from outlast.engine.vigil import wait_for
 from outlast.engine.why import why
 from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
@@ -48,6 +51,21 @@ class Looking:
         found = self._handle.look().find(wanted, queue, group, limit)
         return [task.waiting_by(self.wait) for task in found]
 
+    def snapshot(
+        self,
+        status: Status | str | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+    ) -> Snapshot:
+        """Every task as it is now, newest first, one by one, whatever is written meanwhile.
+
+        Until it is read to its end or closed, the log cannot be emptied: do not dwell on it.
+        """
+        wanted = None if status is None else status_named(status)
+        queue = None if queue is None else checked_name(queue, "queue")
+        group = None if group is None else checked_name(group, "group")
+        return Snapshot(self._handle.look().snapshot(wanted, queue, group), self.wait)
+
     def held_by(self, worker: str) -> list[Task]:
         """The tasks that workers of this name hold now."""
         found = self._handle.look().held_by(checked_name(worker, "worker"))
@@ -56,6 +74,31 @@ class Looking:
     def counts(self, queue: str | None = None) -> dict[str, int]:
         """How many tasks rest in each status."""
         return self._handle.look().counts(None if queue is None else checked_name(queue, "queue"))
+
+    def backlog(self, queue: str | None = None, limit: int = MAX_LISTED) -> Backlog:
+        """What is unfinished, in all or in one queue, and which groups it belongs to."""
+        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
+        queue = None if queue is None else checked_name(queue, "queue")
+        return self._handle.look().backlog(queue, limit)
+
+    def stats(self) -> Stats:
+        """Tasks by kind and status, the health of leases, the growth of checkpoints."""
+        return self._handle.look().stats(self._handle.now(), self._stale_ms)
+
+    def workers(self, limit: int = 1000) -> list[WorkerInfo]:
+        """Workers, newest first, the dead among them: how each is, what it holds and serves."""
+        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
+        return self._handle.look().workers(self._handle.now(), self._stale_ms, limit)
+
+    def is_alive(self, worker: str) -> bool:
+        """Whether a process lives under this worker name and was heard of lately."""
+        name = checked_name(worker, "worker")
+        living = self._handle.look().living_workers(self._handle.now(), self._stale_ms, name)
+        return any(one.state is WorkerState.ALIVE for one in living)
+
+    @property
+    def _stale_ms(self) -> int:
+        return self._handle.settings.heartbeat.stale_ms
 
     def group(self, group_id: str) -> Group:
         """A group's roll-up; done only when all its tasks are final."""
@@ -74,7 +117,7 @@ class Looking:
     def why(self, task_id: str) -> str:
         """Why a task does not run, or what became of it, in one sentence."""
         task = self.get(task_id)
-        return why(self._handle.look(), task, self._handle.now())
+        return why(self._handle.look(), task, self._handle.now(), self._stale_ms)
 
     def checkpoints(
         self, task_id: str | None, type: str | None = None, limit: int = 10_000

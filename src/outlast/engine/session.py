@@ -24,6 +24,7 @@ class Session:
     pid: int = field(default_factory=os.getpid)
     held: dict[Grant, str] = field(default_factory=dict)
     unstarted: set[Grant] = field(default_factory=set)
+    serving: set[str] = field(default_factory=set)
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
 

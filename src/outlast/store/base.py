@@ -5,25 +5,27 @@ from pathlib import Path
 from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Parked, Status
-from outlast.domain.task import Checkpoint, Group, Move, Task
+from outlast.domain.lifecycle import Cause, Parked
+from outlast.domain.task import Checkpoint, Task
 from outlast.settings import Settings
-from outlast.store.future import Ear, Future
+from outlast.store.future import Future
+from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
     Claimed,
     ClaimRequest,
+    Exchanged,
     FlushResult,
     Grant,
     Healed,
-    Horizon,
-    KeyRecord,
     NewCheckpoint,
     NewTask,
+    Principal,
     RecoveryPolicy,
-    SchemaReport,
     Settlement,
     Statement,
 )
+
+__all__ = ["Backend", "LeaseLength", "Store", "StoreReads", "TaskListing", "Ticking"]
 
 Ticking = Callable[[], Instant]
 
@@ -33,103 +35,6 @@ class LeaseLength(Protocol):
 
     def __call__(self, kind: str) -> int:
         """The length in milliseconds."""
-        ...
-
-
-class StoreReads(Protocol):
-    """What can be asked of a store that was opened only to look."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether the store had to give up, and must be opened again."""
-        ...
-
-    def healing_is_due(self, now: Instant) -> bool:
-        """Whether heal would find anything; reads only."""
-        ...
-
-    def orphans_are_there(self, now: Instant) -> bool:
-        """Whether tasks are held by workers that are gone, or by leases that ran out."""
-        ...
-
-    def get(self, task_id: str) -> Task | None:
-        """One task."""
-        ...
-
-    def find(
-        self, status: Status | None, queue: str | None, group: str | None, limit: int
-    ) -> list[Task]:
-        """Tasks from one consistent read, newest first."""
-        ...
-
-    def held_by(self, worker: str) -> list[Task]:
-        """Tasks that workers of this name hold now."""
-        ...
-
-    def counts(self, queue: str | None) -> dict[str, int]:
-        """How many tasks rest in each status."""
-        ...
-
-    def group(self, group_id: str) -> Group | None:
-        """A group's roll-up."""
-        ...
-
-    def history(self, task_id: str) -> list[Move] | None:
-        """A task's moves, oldest first."""
-        ...
-
-    def checkpoints(self, task_id: str, type: str | None, newest: int) -> list[Checkpoint]:
-        """The newest checkpoints of a task in ascending order, perhaps of one type."""
-        ...
-
-    def checkpoints_of_type(self, type: str, newest: int) -> list[Checkpoint]:
-        """The newest checkpoints of one type across all tasks, newest first."""
-        ...
-
-    def checkpoint_counts(self, task_id: str) -> dict[str, int]:
-        """How many checkpoints of each type a task has."""
-        ...
-
-    def keys(
-        self, task_id: str | None, group: str | None, status: str | None, limit: int
-    ) -> list[KeyRecord]:
-        """Idempotency keys of a task, of a group, or in a status; newest first."""
-        ...
-
-    def paused(self, queue: str) -> bool:
-        """Whether a queue is paused."""
-        ...
-
-    def ended_among(self, task_ids: Sequence[str]) -> list[str]:
-        """Those of these tasks that are final, or are not there at all."""
-        ...
-
-    def changes(self) -> int:
-        """A number that changes with every commit, by whomever; one cheap question."""
-        ...
-
-    def horizon(self, now: Instant) -> Horizon:
-        """When the next delayed task falls due, and when the next lease ends after this moment."""
-        ...
-
-    def ear(self, for_work: bool) -> Ear:
-        """Listen for new work, or for results; whoever looks after this misses no hint."""
-        ...
-
-    def ahead_of(self, task: Task) -> int:
-        """How many eligible tasks of the queue would be claimed before this one, up to 1000."""
-        ...
-
-    def holder_of(self, task: Task) -> str | None:
-        """Who holds a running task, in words a person can act on."""
-        ...
-
-    def schema(self) -> SchemaReport:
-        """The schema as it stands."""
-        ...
-
-    def close(self, now: Instant) -> None:
-        """Leave the store in order."""
         ...
 
 
@@ -162,6 +67,25 @@ class Store(StoreReads, Protocol):
 
         With a clock, leases begin when the write lock is ours and not when the wait for it began.
         """
+        ...
+
+    def exchange(
+        self,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest,
+        now: Instant,
+        lease_ms: LeaseLength,
+        clock: Ticking | None = None,
+    ) -> Exchanged:
+        """End leases and hand out new ones in one transaction; a limit of 0 hands out nothing."""
+        ...
+
+    def principal(self, worker: str, now: Instant) -> Principal:
+        """This process as a worker of that name, registered, for an assistant to act for."""
+        ...
+
+    def note_end(self, grants: Sequence[Grant]) -> None:
+        """The ends of these leases are committed, by an assistant: their notes may go."""
         ...
 
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
@@ -204,6 +128,31 @@ class Store(StoreReads, Protocol):
         clock: Ticking | None = None,
     ) -> Future[list[bool]]:
         """The same as a future."""
+        ...
+
+    def beat(
+        self,
+        worker: str,
+        grants: Sequence[tuple[Grant, int]],
+        now: Instant,
+        *,
+        serves: str | None = None,
+        stuck: str | None = None,
+        progress: str | None = None,
+        clock: Ticking | None = None,
+    ) -> list[bool]:
+        """A worker's sign of life and the renewal of its leases, in one transaction.
+
+        Each lease comes with its length in milliseconds; False for each that is not current. What
+        the worker serves stays as it was unless it is given; who is stuck, and how far the work
+        is, are as given now.
+        """
+        ...
+
+    def heartbeat(
+        self, worker: str, task_ids: Sequence[str], progress: str | None, now: Instant
+    ) -> None:
+        """A worker's sign of life by hand: the first of its tasks that is there, its progress."""
         ...
 
     def note_start(self, grant: Grant) -> None:
@@ -266,8 +215,13 @@ class Store(StoreReads, Protocol):
 class Backend(Protocol):
     """Opens stores of one kind; all objects of a process on one file share what it opens."""
 
-    def serve(self, path: Path, settings: Settings, now: Instant) -> Store:
-        """Open to serve: create or migrate if nobody uses the store, then join its users."""
+    def serve(
+        self, path: Path, settings: Settings, now: Instant, assists: Principal | None = None
+    ) -> Store:
+        """Open to serve: create or migrate if nobody uses the store, then join its users.
+
+        An assistant is no holder of its own: it acts for the one it assists.
+        """
         ...
 
     def look(self, path: Path, settings: Settings) -> StoreReads:

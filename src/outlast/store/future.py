@@ -29,8 +29,8 @@ class Future(Protocol[T_co]):
 class Ear(Protocol):
     """Hears of commits while somebody waits; a hint may be lost, so whoever waits also looks."""
 
-    def wait(self, timeout_seconds: float) -> bool:
-        """Sleep until something was committed or the time is up."""
+    def wait(self, timeout_seconds: float, descriptor: int = -1) -> bool:
+        """Sleep until something was committed, the descriptor can be read, or the time is up."""
         ...
 
     async def wait_async(self, timeout_seconds: float) -> bool:

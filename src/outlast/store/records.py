@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from outlast.domain.lifecycle import Cause, RecoveryAction
+from outlast.domain.worker import StuckHandler, WorkerState
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
 
@@ -45,6 +46,7 @@ class ClaimRequest:
     kinds: tuple[str, ...] | None = None
     group: str | None = None
     started: bool = True
+    excluding: frozenset[int] = frozenset()
 
 
 class Grant(NamedTuple):
@@ -69,12 +71,54 @@ class Claimed(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """The end of one lease: its proof, what happened, and the result if there is one."""
+    """The end of one lease: its proof, what happened, and the result if there is one.
+
+    The last two are known of an attempt that had a process of its own.
+    """
 
     grant: Grant
     task_id: str
     cause: Cause
     result: str | None = None
+    exit_signal: int | None = None
+    peak_memory_bytes: int | None = None
+
+
+class Exchanged(NamedTuple):
+    """An exchange: how each ending was answered (None: the lease is lost), what was handed out."""
+
+    answers: list[bool | None]
+    claimed: list[Claimed]
+
+
+class Principal(NamedTuple):
+    """A registered worker as its assistant knows it: name, row, incarnation, lock descriptor."""
+
+    worker: str
+    row: int
+    incarnation: str
+    lock_descriptor: int
+
+
+class Holder(NamedTuple):
+    """Who holds a running task, and what keeps it from going on, if anything does."""
+
+    name: str
+    host: str
+    pid: int
+    state: WorkerState
+    silent_ms: int
+    is_this_process: bool
+    lease_ran_out: bool
+    waits_for_its_turn: bool
+    stuck: tuple[StuckHandler, ...]
+
+
+class Ahead(NamedTuple):
+    """How many eligible tasks of a queue would be claimed before one of it, each up to a limit."""
+
+    of_higher_priority: int
+    that_came_earlier: int
 
 
 class NewCheckpoint(NamedTuple):

@@ -104,15 +104,20 @@ def _eligible(tx: Transaction, request: ClaimRequest) -> Iterable[list[Row]]:
 
 
 def _pick(tx: Transaction, request: ClaimRequest, queue: str) -> list[int]:
-    values: Values = {"queue": queue, "group": request.group, "limit": request.limit}
+    limit = request.limit + len(request.excluding)
+    values: Values = {"queue": queue, "group": request.group, "limit": limit}
     name = "ready_by_group" if request.group is not None else "ready_any"
     if request.kinds is None:
-        return [row[0] for row in tx.rows(name, values)]
+        return _others(request, tx.rows(name, values))
     name = "ready_by_group_kind" if request.group is not None else "ready_by_kind"
     members = {f"member{n}": kind for n, kind in enumerate(request.kinds)}
     text = union_of(name, len(request.kinds))
     rows: Iterable[Row] = tx.connection.execute(text, values | members)
-    return [row[0] for row in rows]
+    return _others(request, rows)
+
+
+def _others(request: ClaimRequest, rows: Iterable[Row]) -> list[int]:
+    return [row[0] for row in rows if row[0] not in request.excluding]
 
 
 def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]:

@@ -1,6 +1,7 @@
 """Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
@@ -9,7 +10,7 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.store.records import Key, NewTask
-from outlast.store.sqlite.transaction import Row, Transaction
+from outlast.store.sqlite.transaction import Transaction, chunks
 
 INLINE_BYTES = 2048
 _DELAYED = Parked.DELAY.value
@@ -19,10 +20,15 @@ _SURELY_INLINE = INLINE_BYTES // 4
 
 def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
     """Insert what is new; returns, in order, the id each entry now stands for."""
-    if not any(task.group or task.key or task.retry_of for task in new):
-        _insert(tx, new, now)
-        probe("enqueue.inserted")
-        return [task.id for task in new]
+    for task in new:
+        if task.group or task.key or task.retry_of:
+            return _add_with_ties(tx, new, now)
+    _insert(tx, new, now)
+    probe("enqueue.inserted")
+    return [task.id] if len(new) == 1 else [task.id for task in new]
+
+
+def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
     for group in {task.group for task in new if task.group is not None}:
         tx.run("add_group", {"group": group, "now": now.utc_ms})
     known = [_reserve(tx, task, task.key, now) if task.key else None for task in new]
@@ -37,17 +43,26 @@ def add_together(
     tx: Transaction, calls: Sequence[tuple[Sequence[NewTask], Instant]]
 ) -> list[list[str]]:
     """The tasks of several callers in one pass; an error says nothing of whose it was."""
-    latest = max(now for _, now in calls)
-    ids = iter(add_tasks(tx, [task for new, _ in calls for task in new], latest))
-    return [[next(ids) for _ in new] for new, _ in calls]
+    latest = max([now for _, now in calls])
+    tasks = [task for new, _ in calls for task in new]
+    ids = add_tasks(tx, tasks, latest)
+    if len(tasks) == len(calls):
+        return [[task_id] for task_id in ids]
+    rest = iter(ids)
+    return [[next(rest) for _ in new] for new, _ in calls]
 
 
 def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
-    now_ms = now.utc_ms
+    large: list[tuple[str, str]] = []
     before = tx.connection.total_changes()
+    now_ms = now.utc_ms
     try:
-        rows = (_row(task, now_ms) for task in new)
-        tx.run_rows("add_tasks", list(rows) if len(new) == 1 else rows)
+        if len(new) == 1:
+            tx.run_values("add_tasks", 1, _values(new, now_ms, large))
+        else:
+            for part in chunks(len(new)):
+                values = _values(new[part], now_ms, large)
+                tx.run_values("add_tasks", part.stop - part.start, values)
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
@@ -55,7 +70,6 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
         raise InvalidInput(
             f"a task with id {twin!r} exists already; leave id out, or choose another"
         ) from error
-    large = [(task.payload, task.id) for task in new if is_large(task.payload)]
     if large:
         tx.run_many("add_payload_blob", large)
 
@@ -70,18 +84,23 @@ def _twin(tx: Transaction, rest: Sequence[NewTask]) -> str:
     return ""
 
 
-def _row(task: NewTask, now_ms: int) -> Row:
-    """The values of one row of add_tasks, in the order of its columns."""
-    (
+def _values(new: Sequence[NewTask], now_ms: int, large: list[tuple[str, str]]) -> list[Any]:
+    """What the rows of add_tasks bind, one row after the other; notes payloads that are large."""
+    values: list[Any] = []
+    for (
         task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
         not_before_ms, retry_of, key,
-    ) = task  # fmt: skip
-    size = stored_bytes(text)
-    return (
-        task_id, queue, kind, priority, group, None if not_before_ms is None else _DELAYED,
-        not_before_ms, max_retries, max_recoveries, key is not None, now_ms, now_ms, retry_of,
-        size, checksum, None if size > INLINE_BYTES else text,
-    )  # fmt: skip
+    ) in new:  # fmt: skip
+        size = 0 if text is None else len(text) if text.isascii() else len(text.encode())
+        is_large = size > INLINE_BYTES
+        if is_large and text is not None:
+            large.append((text, task_id))
+        values += (
+            task_id, queue, kind, priority, group, None if not_before_ms is None else _DELAYED,
+            not_before_ms, max_retries, max_recoveries, key is not None, now_ms, now_ms, retry_of,
+            size, checksum, None if is_large else text,
+        )  # fmt: skip
+    return values
 
 
 def _inherit_keys(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:

@@ -1,10 +1,11 @@
 """The write gate: writers queue here, so that BEGIN IMMEDIATE seldom meets a busy store."""
 
-import fcntl
 import os
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from outlast import _host
 from outlast.errors import QueueStalled, StoreError
@@ -17,26 +18,28 @@ _USUAL_WAIT_SECONDS = 0.0005
 _USUAL_TRIES = 200
 _LONGEST_WAIT_SECONDS = 0.02
 _SAME_BLOCKAGE_SECONDS = 0.2
+NEVER = float("-inf")
+
+_EXCLUSIVE_OR_NOT_AT_ALL = LOCK_EX | LOCK_NB
 
 
 class Blockage:
-    """Since when a lock has been in our way, whichever of our threads waited for it."""
+    """Since when a lock has been in our way, whichever of our threads waited for it.
+
+    Whoever finds it free says so by `last_met`.
+    """
 
     def __init__(self) -> None:
         self._since = 0.0
-        self._last_met = 0.0
+        self.last_met = NEVER
 
     def met(self) -> float:
         """The lock is taken: since when, as far as somebody here has been trying all along."""
         now = time.monotonic()
-        if now - self._last_met > _SAME_BLOCKAGE_SECONDS:
+        if now - self.last_met > _SAME_BLOCKAGE_SECONDS:
             self._since = now
-        self._last_met = now
+        self.last_met = now
         return self._since
-
-    def gone(self) -> None:
-        """The lock was free."""
-        self._last_met = float("-inf")
 
 
 class Patience:
@@ -83,12 +86,15 @@ class WriteGate:
         descriptor = self._descriptor
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
-        patience: Patience | None = None
         try:
-            while not _try_lock(descriptor):
-                patience = patience or Patience(self._limits_seconds, self._holder, self._blockage)
-                patience.wait()
-            self._blockage.gone()
+            is_free = True
+            try:
+                flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
+            except BlockingIOError:
+                is_free = False
+            if not is_free:
+                self._wait_for(descriptor)
+            self._blockage.last_met = NEVER
         except BaseException:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             self.__exit__()
@@ -99,7 +105,15 @@ class WriteGate:
         descriptor = self._descriptor
         # In a child forked meanwhile it was closed, and its number may be another file's.
         if descriptor is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            flock(descriptor, LOCK_UN)
+
+    def _wait_for(self, descriptor: int) -> None:
+        patience = Patience(self._limits_seconds, self._holder, self._blockage)
+        while True:
+            patience.wait()
+            with suppress(BlockingIOError):
+                flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
+                return
 
     def _holder(self) -> int | None:
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]
@@ -110,11 +124,3 @@ class WriteGate:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

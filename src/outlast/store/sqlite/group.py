@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
@@ -41,14 +42,11 @@ _INSIDE = (
 )
 
 
-class Group:
+class Group(msgspec.Struct, eq=False):
     """The operations of one transaction, and how far it has come."""
 
-    __slots__ = ("commit_sent", "members")
-
-    def __init__(self, members: Sequence[Pending[Any]]) -> None:
-        self.members = members
-        self.commit_sent = False
+    members: Sequence[Pending[Any]]
+    commit_sent: bool = False
 
 
 class GroupCommit:
@@ -251,7 +249,14 @@ class GroupCommit:
     def _step_down(self, who: Leader) -> None:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
-            if self._nobody_else_is_there(who):
+            group = self._under_way
+            if not (self._shared or self._alone or group is None) and (
+                len(group.members) == 1
+                and group.members[0] is who
+                and who.stage == DECIDED
+                and who.ear is None
+            ):
+                # Nobody waits, and nobody has to be told.
                 self._under_way, self._leading_thread, self._leader = None, 0, None
                 return
             group = self._conclude(who)
@@ -263,18 +268,6 @@ class GroupCommit:
         if next_turn is self._usher.turn:
             self._usher.call()
         self._tell_all()
-
-    def _nobody_else_is_there(self, who: Leader) -> bool:
-        group = self._under_way
-        return (
-            group is not None
-            and len(group.members) == 1
-            and group.members[0] is who
-            and who.stage == DECIDED
-            and who.ear is None
-            and not self._shared
-            and not self._alone
-        )
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""

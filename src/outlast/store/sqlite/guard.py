@@ -4,9 +4,12 @@ import os
 import random
 import time
 from contextlib import suppress
+from fcntl import fcntl
+from os import stat
 from pathlib import Path
 
 from outlast import _host
+from outlast._host import GET_LOCK
 from outlast.errors import StoreReplaced
 from outlast.store.sqlite.files import is_settled
 
@@ -17,6 +20,9 @@ _WRITE_LOCK_QUESTION = _host.lock_question(_WAL_WRITE_LOCK_OFFSET)
 _WAL_READ_LOCK_OFFSETS = range(123, 128)
 _CANARY_BASE = 1 << 50
 
+# A descriptor, what to ask of it, and what the kernel answers while our lock stands.
+_Question = tuple[int, bytes, bytes]
+
 # What SQLite keeps locked while it has a WAL database open: a range of the main file, and a byte
 # of the wal-index. We hold both a second time by locks that belong to a descriptor. A second copy
 # of SQLite in this process then cannot take itself for the only user, which would empty the
@@ -25,25 +31,27 @@ _SHARED_RANGE = (0x40000002, 510)
 _DMS_BYTE = (128, 1)
 
 FileId = tuple[int, int]
-FolderState = tuple[int, int, int]
+
+# Device and inode of the database's folder, when a name in it last changed, and the same of the
+# side folder. Nothing has these times, so a closer look is due.
+_NEVER_SEEN = (0, 0, 0, 0)
 
 
 def file_id(path: Path | str) -> FileId | None:
     """Device and inode of what lies at a path now."""
+    found = _found(path)
+    return None if found is None else _id_of(found)
+
+
+def _found(path: Path | str) -> os.stat_result | None:
     try:
-        found = os.stat(path)
+        return stat(path)
     except OSError:
         return None
+
+
+def _id_of(found: os.stat_result) -> FileId:
     return found.st_dev, found.st_ino
-
-
-def _folder_state(folder: str) -> FolderState:
-    """Which folder lies there, and when a name in it last changed."""
-    try:
-        found = os.stat(folder)
-    except OSError:
-        return (0, 0, 0)
-    return (found.st_ino, found.st_dev, found.st_ctime_ns)
 
 
 class FileGuard:
@@ -63,20 +71,24 @@ class FileGuard:
         self._paths = (str(database), f"{database}-wal", self._shm_path, str(openers))
         self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
-        self._folders = (str(database.parent), str(openers.parent))
-        self._folders_seen: tuple[FolderState, FolderState] | None = None
+        self._folder = str(database.parent)
+        self._side_path = str(openers.parent)
+        self._side_folder: str | int = self._side_path
+        self._seen = _NEVER_SEEN
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
         self._canary_question = _host.lock_question(self._canary)
         self._can_ask = _host.can_ask_for_lock_owner()
+        self._questions: tuple[_Question, ...] = ()
 
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
-        self._folders_seen = None
+        self._seen = _NEVER_SEEN
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
+        self._questions = ()
         main = self._ids[0]
         if self._can_ask:
             self._hold(self._paths[0], *_SHARED_RANGE)
@@ -95,36 +107,64 @@ class FileGuard:
         for descriptor in self._anchors.values():
             _host.unanchor(descriptor)
         self._anchors.clear()
+        self._let_side_folder_go()
 
     def abandon(self) -> None:
         """In a forked child: the parent has the same descriptors, and the locks stay with it."""
         for descriptor in self._anchors.values():
             os.close(descriptor)
         self._anchors.clear()
+        self._let_side_folder_go()
 
     def check_files(self) -> None:
-        """Refuse to go on when database, WAL or openers' lock were replaced or removed.
+        """Refuse to go on, or to acknowledge, when a file was replaced or removed.
 
-        No name in a folder changes without the folder's own times, so most checks end there.
+        They are database, WAL, wal-index and openers' lock. No name in a folder changes without the
+        folder's own times, so most checks end there.
         """
-        database_folder, side_folder = self._folders
+        device, inode, changed_ns, side_changed_ns = self._seen
+        try:
+            # The side folder's name is in the other one, and so leads where it led before.
+            found, side = stat(self._folder), stat(self._side_folder)
+            if (
+                found.st_ctime_ns == changed_ns
+                and side.st_ctime_ns == side_changed_ns
+                and found.st_ino == inode
+                and found.st_dev == device
+            ):
+                return
+        except OSError:
+            self._seen = _NEVER_SEEN
+        self._look_closely()
+
+    def _look_closely(self) -> None:
+        """Check each file; the folders' times are trusted if no later change can have them."""
+        self._seen = _NEVER_SEEN
         looked_at_ns = time.time_ns()
-        seen = (_folder_state(database_folder), _folder_state(side_folder))
-        if seen != self._folders_seen:
-            self._look_closely(seen, looked_at_ns)
-
-    def check_database(self) -> None:
-        """Refuse to acknowledge when database or WAL were replaced or removed."""
-        seen = self._folders_seen
-        if seen is None or _folder_state(self._folders[0]) != seen[0]:
-            self.check_files()
-
-    def _look_closely(self, seen: tuple[FolderState, FolderState], looked_at_ns: int) -> None:
-        self._folders_seen = None
+        found, side = _found(self._folder), _found(self._side_path)
         self._check_each_file()
-        changed_ns = max(seen[0][2], seen[1][2])
-        if changed_ns and is_settled(changed_ns, looked_at_ns):
-            self._folders_seen = seen
+        if found is None or side is None:
+            return
+        is_old = is_settled(max(found.st_ctime_ns, side.st_ctime_ns), looked_at_ns)
+        if is_old and self._keep_open(side):
+            self._seen = (found.st_dev, found.st_ino, found.st_ctime_ns, side.st_ctime_ns)
+
+    def _keep_open(self, side: os.stat_result) -> bool:
+        """Whether the side folder is at hand without its path, which takes longer to walk."""
+        if not hasattr(os, "O_PATH"):
+            return True
+        with suppress(OSError):
+            if not isinstance(self._side_folder, int):
+                self._side_folder = os.open(self._side_path, os.O_PATH | os.O_CLOEXEC)
+            if _id_of(stat(self._side_folder)) == _id_of(side):
+                return True
+            self._let_side_folder_go()
+        return False
+
+    def _let_side_folder_go(self) -> None:
+        descriptor, self._side_folder = self._side_folder, self._side_path
+        if isinstance(descriptor, int):
+            os.close(descriptor)
 
     def _check_each_file(self) -> None:
         for path, remembered in zip(self._paths, self._ids, strict=True):
@@ -149,9 +189,30 @@ class FileGuard:
 
     def locks_stand(self) -> bool:
         """Whether the kernel still knows our write lock and our canary."""
-        if not self._can_ask or self._shm_id is None:
+        try:
+            for descriptor, question, expected in self._questions:
+                if fcntl(descriptor, GET_LOCK, question) != expected:
+                    break
+            else:
+                if self._questions:
+                    return True
+        except OSError:
+            pass
+        return self._locks_stand_on_a_closer_look()
+
+    def _locks_stand_on_a_closer_look(self) -> bool:
+        self._questions = ()
+        main, shm = self._ids[0], self._shm_id
+        if not self._can_ask or shm is None:
             return True
-        return self._ours(self._shm_id, _WRITE_LOCK_QUESTION) and self.canary_stands()
+        stand = self._ours(shm, _WRITE_LOCK_QUESTION) and self.canary_stands()
+        if stand and main is not None:
+            write_lock, canary = map(_host.lock_answer, (_WAL_WRITE_LOCK_OFFSET, self._canary))
+            self._questions = (
+                (self._descriptors[shm], _WRITE_LOCK_QUESTION, write_lock),
+                (self._descriptors[main], self._canary_question, canary),
+            )
+        return stand
 
     def canary_stands(self) -> bool:
         """Whether the kernel still knows the lock that only the loss of all locks removes."""

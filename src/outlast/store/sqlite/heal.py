@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Status
+from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Status, Transition
 from outlast.store.records import Healed, RecoveryPolicy
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
@@ -19,6 +19,11 @@ T = TypeVar("T")
 log = logging.getLogger("outlast.heal")
 
 Tally = tuple[int, int]
+MAX_TOLD = 1000
+_WHY_IT_STAYS = {
+    Verdict.ALIVE: "its process lives and its lease has not run out",
+    Verdict.UNKNOWN: "whether its process lives is not known, and its lease has not run out",
+}
 
 
 class Write(Protocol):
@@ -54,6 +59,8 @@ class Healer:
     def heal(self, own: str, now: Instant, policy: RecoveryPolicy) -> Healed:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
         put_back = failed = 0
+        if log.isEnabledFor(logging.DEBUG):
+            self._tell_what_stays(own, now)
         dead = dead_peers(self._readers, self._folder, own)
         dead += dead_peers(self._readers, self._folder, own, "ended_holders")
         for found in dead:
@@ -69,6 +76,34 @@ class Healer:
             )
             put_back, failed = put_back + back, failed + spent
         return Healed(put_back, failed, tuple(found.peer.name for found in dead))
+
+    def _tell_what_stays(self, own: str, now: Instant) -> None:
+        """For who asked for every detail: the tasks that are left to their holders, and why."""
+        expired = {
+            one.seq
+            for one in self._readers.read("explaining", lambda tx: _expired(tx, now, MAX_TOLD))
+        }
+        rows = self._readers.read(
+            "explaining", lambda tx: tx.rows("living_peers", {"incarnation": own})
+        )
+        for found in (judge(Peer(*row), self._folder) for row in rows):
+            if found.verdict is Verdict.DEAD:
+                continue
+            for standing in self._held_by(found.peer):
+                if standing.seq not in expired:
+                    log.debug(
+                        "task %s stays with worker %s (pid %d): %s",
+                        standing.id,
+                        found.peer.name,
+                        found.peer.pid,
+                        _WHY_IT_STAYS[found.verdict],
+                    )
+
+    def _held_by(self, peer: Peer) -> list[Standing]:
+        values: dict[str, object] = {"incarnation": peer.incarnation, "limit": MAX_TOLD}
+        return self._readers.read(
+            "explaining", lambda tx: _standings(tx, "situations_of_incarnation", values)
+        )
 
     def _bury_peer(self, found: Judged, now: Instant, policy: RecoveryPolicy) -> Tally:
         peer = found.peer
@@ -98,12 +133,36 @@ class Healer:
     ) -> Tally:
         """Find and move within one transaction each, until a batch comes up short."""
         put_back = failed = 0
+        found: list[Ending] = []
+
+        def find_and_move(tx: Transaction) -> list[Transition]:
+            found[:] = find(tx)
+            return move(tx, found, now)
+
         while True:
-            moved = self._write("heal", lambda tx: move(tx, find(tx), now))
+            moved = self._write("heal", find_and_move)
+            _tell_what_moved(found, moved)
             back = sum(transition.to is Status.PENDING for transition in moved)
             put_back, failed = put_back + back, failed + len(moved) - back
             if len(moved) < size:
                 return put_back, failed
+
+
+def _tell_what_moved(endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
+    """A line for each task at DEBUG, once it is committed; by the batch above a thousand."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    if len(moved) > MAX_TOLD:
+        log.debug("%d tasks were moved, too many to be told one by one", len(moved))
+        return
+    for (standing, cause, _), transition in zip(endings, moved, strict=False):
+        log.debug(
+            "task %s is %s (%s): %s",
+            standing.id,
+            transition.to,
+            transition.reason,
+            cause.error or f"worker {standing.worker} died before it began",
+        )
 
 
 def _standings(tx: Transaction, name: str, values: dict[str, object]) -> list[Standing]:

@@ -4,15 +4,13 @@ import threading
 from collections.abc import Sequence
 
 from outlast.clock import Instant
-from outlast.errors import StoreError, StoreUnwritable
-from outlast.store.records import Grant, Settlement
+from outlast.errors import DeclaredDead, StoreError, StoreUnwritable
+from outlast.store.records import Grant, Principal, Settlement
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.transaction import Transaction
 
-
-class DeclaredDead(StoreError):
-    """Another process took this incarnation for dead and said so in the table."""
+_DEAD = "another process took this one for dead and put its tasks back; it begins anew"
 
 
 class Holding:
@@ -27,11 +25,20 @@ class Holding:
         self.is_ending = False
 
     @property
+    def is_assisting(self) -> bool:
+        """Whether another process holds the tasks, and this one only acts for it."""
+        return False
+
+    @property
     def id(self) -> str:
         """The incarnation's id, or nothing while this process holds nothing."""
         return self._incarnation.id if self._incarnation else ""
 
-    def incarnation(self) -> Incarnation:
+    def incarnation(self) -> Incarnation | None:
+        """Whoever the tasks are held by, as this process knows it."""
+        return self.own()
+
+    def own(self) -> Incarnation:
         """This process's incarnation, made if need be."""
         with self._mutex:
             if self._incarnation is None:
@@ -52,12 +59,12 @@ class Holding:
         known = self._holders.get(worker)
         if known is not None:
             if tx.value("worker_state", {"seq": known}) != "alive":
-                raise DeclaredDead
+                raise DeclaredDead(_DEAD)
             return known
         times = {"now": now.utc_ms, "mono": now.mono_ms}
-        return int(tx.value("register_worker", self.incarnation().registration(worker) | times))
+        return int(tx.value("register_worker", self.own().registration(worker) | times))
 
-    def remember(self, worker: str, row: int, of: Incarnation) -> None:
+    def remember(self, worker: str, row: int, of: Incarnation | None) -> None:
         """A claim committed, and with it the worker's row; unless we began anew meanwhile."""
         with self._mutex:
             if self._incarnation is of:
@@ -74,7 +81,7 @@ class Holding:
             with self._mutex:
                 self.doubtful = tuple(one for one in self.doubtful if one not in doubtful)
 
-    def begin_anew(self, declared_dead: Incarnation) -> None:
+    def begin_anew(self, declared_dead: Incarnation | None) -> None:
         """After being declared dead: a new incarnation, for only a new one can be alive."""
         if self._incarnation is declared_dead:
             self.end(has_left=False)
@@ -105,3 +112,41 @@ class Holding:
         """In a forked child: close without unlocking; the lock is the parent's."""
         if self._incarnation is not None:
             self._incarnation.lock_file.close()
+
+
+class Assisting(Holding):
+    """Another process's holding, in the hands of the assistant that claims and settles for it.
+
+    Lock file and notes are the principal's own; its row is asked each time whether it still
+    counts as alive.
+    """
+
+    def __init__(self, folder: SideFolder, principal: Principal) -> None:
+        super().__init__(folder)
+        self._principal = principal
+
+    @property
+    def is_assisting(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def id(self) -> str:
+        """The principal's incarnation."""
+        return self._principal.incarnation
+
+    def incarnation(self) -> None:
+        """There is none here to be made."""
+
+    def row(self, tx: Transaction, worker: str, now: Instant) -> int:
+        """The principal's row, unless it was declared dead."""
+        if tx.value("worker_state", {"seq": self._principal.row}) != "alive":
+            raise DeclaredDead(_DEAD)
+        return self._principal.row
+
+    def remember(self, worker: str, row: int, of: Incarnation | None) -> None:
+        """The row is known from the start."""
+
+    def begin_anew(self, declared_dead: Incarnation | None) -> None:
+        """Only the principal can."""
+        raise DeclaredDead(_DEAD)

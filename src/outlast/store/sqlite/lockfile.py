@@ -55,6 +55,11 @@ class LockFile:
         self._free = list(range(SLOTS - 1, -1, -1))
         self._used: dict[tuple[int, int], int] = {}
 
+    @property
+    def descriptor(self) -> int:
+        """What carries the lock: a child that inherits it keeps the worker from being buried."""
+        return self._descriptor
+
     def note(self, grant: Grant) -> bool:
         """Write down that a task's work begins; False when every slot is taken."""
         with self._mutex:

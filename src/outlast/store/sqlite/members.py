@@ -9,11 +9,12 @@ import apsw
 
 from outlast.errors import OutlastError, StoreError
 from outlast.store.sqlite.connection import explained
-from outlast.store.sqlite.operation import Operation, Together
-from outlast.store.sqlite.pending import Pending
+from outlast.store.sqlite.operation import Together
+from outlast.store.sqlite.pending import DECIDED, Pending
 from outlast.store.sqlite.transaction import Transaction
 
 _OWN_ERRORS = (OutlastError, apsw.Error)
+_ENDED = "a statement ended Outlast's transaction; nothing was stored"
 
 
 def may_be_a_signals() -> bool:
@@ -25,37 +26,46 @@ class _TransactionGone(Exception):
     """The engine rolled everything back; what comes next would commit on its own."""
 
 
+def run_alone(
+    tx: Transaction, members: Sequence[Pending[Any]], path: Path
+) -> Sequence[Pending[Any]]:
+    """Run the only member; no savepoint is needed where nobody else is to be protected.
+
+    Returns whom there is something to be committed of.
+    """
+    (member,) = members
+    try:
+        member.ran(member.operation.run(tx))  # type: ignore[union-attr]
+        if tx.connection.in_transaction:
+            return members
+        raise StoreError(_ENDED)
+    except _OWN_ERRORS as error:
+        member.refuse(_explained(member, error, path))
+    except Exception as error:
+        if may_be_a_signals():
+            raise
+        member.refuse(error)
+    return ()
+
+
 def run_members(
     tx: Transaction, members: Sequence[Pending[Any]], path: Path, merging: bool
-) -> bool:
-    """Run each member; False when one of them brought the whole transaction down.
+) -> Sequence[Pending[Any]] | None:
+    """Run each member; None when one of them brought the whole transaction down.
 
     A member's error is its own: it is rolled back to its savepoint and decided at once. The
-    others' results count only once the transaction is committed.
+    others' results count only once the transaction is committed. Returns whose answers hang on
+    that, if there is anything to be committed.
     """
     runner = _Runner(tx, path)
     try:
-        if len(members) == 1:
-            runner.run_alone(members[0])
-            return True
-        for together, alike in _alike(members).items() if merging else ():
-            if together is not None and len(alike) > 1:
-                runner.run_together(together, alike)
-        for member in members:
-            if not runner.has_run(member):
-                runner.run_in_savepoint(member)
+        left = runner.run_alike(members) if merging else members
+        for member in left:
+            runner.run_in_savepoint(member)
     except _TransactionGone:
-        return False
-    return True
-
-
-def _alike(members: Sequence[Pending[Any]]) -> dict[Together | None, list[Pending[Any]]]:
-    found: dict[Together | None, list[Pending[Any]]] = {}
-    for member in members:
-        operation = member.operation
-        if isinstance(operation, Operation):
-            found.setdefault(operation.together, []).append(member)
-    return found
+        return None
+    live = [member for member in members if member.stage != DECIDED]
+    return live if any(member.error is None for member in live) else ()
 
 
 class _Runner:
@@ -63,34 +73,33 @@ class _Runner:
         self._connection = tx.connection
         self._tx = tx
         self._path = path
-        self._merged: set[int] = set()
 
-    def has_run(self, member: Pending[Any]) -> bool:
-        return id(member) in self._merged
-
-    def run_alone(self, member: Pending[Any]) -> None:
-        """No savepoint is needed where nobody else is to be protected."""
-        try:
-            member.ran(member.operation.run(self._tx))  # type: ignore[union-attr]
-            self._refuse_lost_transaction()
-        except _OWN_ERRORS as error:
-            member.refuse(self._explained(member, error))
-        except Exception as error:
-            if may_be_a_signals():
-                raise
-            member.refuse(error)
+    def run_alike(self, members: Sequence[Pending[Any]]) -> list[Pending[Any]]:
+        """Those of one kind at once; returns whoever has to be run one by one."""
+        kinds: dict[Together | None, list[Pending[Any]]] = {}
+        for member in members:
+            kinds.setdefault(member.operation.together, []).append(member)  # type: ignore[union-attr]
+        merged: list[Together | None] = [
+            together
+            for together, alike in kinds.items()
+            if together is not None and len(alike) > 1 and self._run_together(together, alike)
+        ]
+        if len(merged) == len(kinds):
+            return []
+        return [one for one in members if one.operation.together not in merged]  # type: ignore[union-attr]
 
     def run_in_savepoint(self, member: Pending[Any]) -> None:
         execute = self._tx.control
         execute("SAVEPOINT member")
         try:
             member.ran(member.operation.run(self._tx))  # type: ignore[union-attr]
-            self._refuse_lost_transaction()
+            if not self._connection.in_transaction:
+                raise StoreError(_ENDED)
         except _OWN_ERRORS as error:
             if not self._connection.in_transaction:
-                member.fail(self._explained(member, error))
+                member.fail(_explained(member, error, self._path))
                 raise _TransactionGone from error
-            member.refuse(self._explained(member, error))
+            member.refuse(_explained(member, error, self._path))
             execute("ROLLBACK TO member")
         except Exception as error:
             if may_be_a_signals():
@@ -102,7 +111,7 @@ class _Runner:
             execute("ROLLBACK TO member")
         execute("RELEASE member")
 
-    def run_together(self, together: Together, members: Sequence[Pending[Any]]) -> None:
+    def _run_together(self, together: Together, members: Sequence[Pending[Any]]) -> bool:
         """One pass for all that are alike; on any error they are left to run one by one."""
         execute = self._tx.control
         execute("SAVEPOINT member")
@@ -120,16 +129,15 @@ class _Runner:
         else:
             for member, result in zip(members, results, strict=True):
                 member.ran(result)
-                self._merged.add(id(member))
+            execute("RELEASE member")
+            return True
         execute("RELEASE member")
+        return False
 
-    def _refuse_lost_transaction(self) -> None:
-        if not self._connection.in_transaction:
-            raise StoreError("a statement ended Outlast's transaction; nothing was stored")
 
-    def _explained(self, member: Pending[Any], error: Exception) -> Exception:
-        if not isinstance(error, apsw.Error):
-            return error
-        explanation = explained(error, member.operation.context, self._path)
-        explanation.__cause__ = error
-        return explanation
+def _explained(member: Pending[Any], error: Exception, path: Path) -> Exception:
+    if not isinstance(error, apsw.Error):
+        return error
+    explanation = explained(error, member.operation.context, path)
+    explanation.__cause__ = error
+    return explanation

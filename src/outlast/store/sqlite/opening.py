@@ -20,6 +20,7 @@ from outlast.errors import (
     StoreUnwritable,
 )
 from outlast.settings import Settings
+from outlast.store.records import Principal
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect, ensure_wal, explained, refuse_foreign_file
 from outlast.store.sqlite.files import SideFolder, sync_folder
@@ -66,7 +67,9 @@ def _refuse_unready(connection: apsw.Connection, path: Path) -> None:
         )
 
 
-def open_to_serve(path: Path, settings: Settings, now: Instant) -> SqliteStore:
+def open_to_serve(
+    path: Path, settings: Settings, now: Instant, assists: Principal | None = None
+) -> SqliteStore:
     """Make the store ready if nobody uses it, then join its users."""
     _refuse_foreign(path, settings)
     _refuse_network(path, settings)
@@ -86,7 +89,7 @@ def open_to_serve(path: Path, settings: Settings, now: Instant) -> SqliteStore:
         try:
             lacking = _lacking(path, settings)
             if not lacking:
-                return SqliteStore(folder, openers, settings)
+                return SqliteStore(folder, openers, settings, assists)
         except BaseException:
             openers.release()
             raise

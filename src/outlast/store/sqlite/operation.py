@@ -1,9 +1,10 @@
 """What travels to the writer: one caller's change, and how it may share a transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import apsw
+import msgspec
 
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.wake import Topic
@@ -18,7 +19,7 @@ WAITING_FOR_RESULTS = frozenset({Topic.DONE})
 ANYBODY = frozenset(Topic)
 
 
-class Operation(NamedTuple, Generic[T]):
+class Operation(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """One caller's change; it may be run more than once before it is committed.
 
     `task_ids` are what the caller can ask resolve() about, should a commit's fate be unknown;
@@ -36,7 +37,7 @@ class Operation(NamedTuple, Generic[T]):
     in_doubt: Callable[[], None] | None = None
 
 
-class Exclusive(NamedTuple, Generic[T]):
+class Exclusive(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """Something that manages its own transaction, such as a flush; it takes its turn like all."""
 
     context: str

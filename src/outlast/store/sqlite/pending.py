@@ -5,6 +5,8 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
 from outlast.errors import OutcomeUnknown
 from outlast.store.sqlite.operation import Exclusive, Operation
 
@@ -50,49 +52,42 @@ class Guide(Protocol):
         ...
 
 
-class Pending(Generic[T]):
+class Pending(msgspec.Struct, Generic[T], eq=False):
     """An operation on its way; its fate is decided once, by whoever led its group."""
 
-    __slots__ = ("_error", "_guide", "_result", "committed", "ear", "operation", "stage", "turn")
-
-    def __init__(self, operation: Operation[T] | Exclusive[T], guide: Guide) -> None:
-        self.operation = operation
-        self.stage = NEW
-        self.committed = False
-        self.turn: Turn | None = None
-        self.ear: Any = None
-        self._guide = guide
-        self._result: Any = None
-        self._error: BaseException | None = None
+    operation: Operation[T] | Exclusive[T]
+    _guide: Guide
+    stage: int = NEW
+    committed: bool = False
+    turn: Turn | None = None
+    ear: Any = None
+    _result: Any = None
+    # Of its own; while there is one, there is nothing of it to be committed.
+    error: BaseException | None = None
 
     def ran(self, result: Any) -> None:
         """It was run; the result counts only if the commit succeeds."""
-        self._result, self._error = result, None
+        self._result, self.error = result, None
 
     def refuse(self, error: BaseException) -> None:
         """It has an error of its own, which counts only if the others are committed: what it
         found in its way may be one of them."""
-        self._error = error
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether there is nothing of it to be committed."""
-        return self._error is not None
+        self.error = error
 
     def succeed(self) -> None:
         """Its transaction is durable, and with it the answer to this one."""
-        self.committed = not self.is_refused
+        self.committed = self.error is None
         self.stage = DECIDED
 
     def fail(self, error: BaseException) -> None:
         """It did not happen, or nobody can say; the first verdict stands."""
         if self.stage != DECIDED:
-            self._error = error
+            self.error = error
             self.stage = DECIDED
 
     def stand_alone(self) -> None:
         """From now on it shares no transaction, and is run by its own caller."""
-        self.operation = self.operation._replace(alone=True)
+        self.operation = msgspec.structs.replace(self.operation, alone=True)
         self.turn = None
 
     def doubt(self, cause: object) -> None:
@@ -107,24 +102,25 @@ class Pending(Generic[T]):
 
     def outcome(self) -> T:
         """The result, or the error that was its own."""
-        if self._error is not None:
-            raise self._error.with_traceback(None)
+        if self.error is not None:
+            raise self.error.with_traceback(None)
         return self._result  # type: ignore[no-any-return]
 
     def result(self) -> T:
         """Wait until it is durable, leading a group if nobody does; raises what became of it."""
         if self.stage != DECIDED:
             self._guide.see_through(self)
-        return self.outcome()
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return self._result  # type: ignore[no-any-return]
 
     def waited(self) -> Generator[Any, None, None]:
         """Until its fate is known; raises nothing but a cancellation."""
-        if self.stage != DECIDED:
-            yield from self._guide.seen_through(self)
+        return self._guide.seen_through(self)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for it in a coroutine. Cancelled before it was begun, it never happens."""
-        yield from self.waited()
+        yield from self._guide.seen_through(self)
         return self.outcome()
 
     def then(self, finish: Callable[[Callable[[], T]], U]) -> "Then[T, U]":
@@ -158,7 +154,7 @@ class Then(Generic[T, U]):
 
     def waited(self) -> Generator[Any, None, None]:
         """Until the operation's fate is known."""
-        yield from self._pending.waited()
+        return self._pending.waited()
 
     def __await__(self) -> Generator[Any, None, U]:
         """Wait as a coroutine; one that was cancelled too late has it finished all the same."""

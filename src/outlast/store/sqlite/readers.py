@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,7 @@ class Readers:
         self._watching: apsw.Connection | None = None
         # A loan that a signal's exception leaks ends with its connection.
         self._lent: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
+        self._long: weakref.WeakSet[LongRead] = weakref.WeakSet()
         self._closed = False
         self._is_quiet = False
         # A lock made in C is entered in one step, which no signal can split.
@@ -53,6 +55,29 @@ class Readers:
         finally:
             if connection is not None:
                 self._give_back(connection)
+
+    def read_long(self, context: str) -> "LongRead":
+        """A read transaction of many queries, all of which see this moment."""
+        connection = self._borrow()
+        try:
+            connection.execute("BEGIN")
+            # Not BEGIN but the first look at the file decides which moment is seen.
+            connection.execute(sql("first_read")).fetchall()
+        except BaseException as error:
+            self._give_back(connection)
+            if isinstance(error, apsw.Error):
+                raise explained(error, context, self._path) from error
+            raise
+        read = LongRead(connection, self._path, self._end_long)
+        with self._mutex:
+            self._long.add(read)
+            self._changed.notify_all()
+        return read
+
+    def _end_long(self, read: "LongRead", connection: apsw.Connection) -> None:
+        with self._mutex:
+            self._long.discard(read)
+            self._give_back(connection)
 
     def _borrow(self) -> apsw.Connection:
         with self._mutex:
@@ -96,6 +121,10 @@ class Readers:
         """Wait for the reads under way, within reason, then close every connection."""
         with self._mutex:
             self._closed = True
+            long_reads = list(self._long)
+        for read in long_reads:
+            read.end("the store was closed")
+        with self._mutex:
             if not self._changed.wait_for(lambda: not self._lent, CLOSE_TIMEOUT_SECONDS):
                 log.warning(
                     "%d reads of %s did not end and are abandoned", len(self._lent), self._path
@@ -110,9 +139,24 @@ class Readers:
             self._idle.pop().close()
 
     def quiesce(self, timeout_seconds: float) -> bool:
-        """Before a fork: wait until no read is under way, and hold the next ones off."""
+        """Before a fork: wait until no read is under way, and hold the next ones off.
+
+        Long reads are not waited for but ended: the child could never open the file if it
+        inherited one.
+        """
+        deadline = time.monotonic() + timeout_seconds
         self._mutex.acquire()
-        self._is_quiet = self._changed.wait_for(lambda: not self._lent, timeout_seconds)
+        while True:
+            left_seconds = deadline - time.monotonic()
+            self._changed.wait_for(lambda: not self._lent or self._long, left_seconds)
+            long_reads = list(self._long)
+            if not long_reads or left_seconds <= 0:
+                break
+            self._mutex.release()
+            for read in long_reads:
+                read.end("this process was forked")
+            self._mutex.acquire()
+        self._is_quiet = not self._lent
         return self._is_quiet
 
     def resume(self) -> None:
@@ -126,6 +170,46 @@ class Readers:
         for connection in self._lent:
             immortalize(connection)
         self._close_idle()
+
+
+class LongRead:
+    """Many queries of one moment; between them anybody may end it, and the next one says so."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        path: Path,
+        give_back: Callable[["LongRead", apsw.Connection], None],
+    ) -> None:
+        self._connection: apsw.Connection | None = connection
+        self._path = path
+        self._give_back = give_back
+        self._mutex = threading.Lock()
+        self._ended_because = ""
+
+    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        """Run a query on the moment at which this read began."""
+        with self._mutex:
+            if self._connection is None:
+                raise StoreError(
+                    f"{context} has ended because {self._ended_because}; begin a new one"
+                )
+            try:
+                return query(Transaction(self._connection))
+            except apsw.Error as error:
+                raise explained(error, context, self._path) from error
+
+    def end(self, because: str) -> None:
+        """Let go of the moment; a query under way is waited for, within reason."""
+        if not self._mutex.acquire(timeout=CLOSE_TIMEOUT_SECONDS):
+            return
+        try:
+            connection, self._connection = self._connection, None
+            self._ended_because = self._ended_because or because
+        finally:
+            self._mutex.release()
+        if connection is not None:
+            self._give_back(self, connection)
 
 
 def immortalize(connection: apsw.Connection) -> None:

@@ -4,18 +4,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from outlast.clock import Instant
+from outlast.domain import codec
+from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
+from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.errors import StoreReplaced
-from outlast.store.records import Horizon, KeyRecord, SchemaReport
-from outlast.store.sqlite import migrate
+from outlast.store.records import Ahead, Grant, Holder, Horizon, KeyRecord, SchemaReport
+from outlast.store.sqlite import figures, migrate
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.heal import dead_peers, leases_ran_out
-from outlast.store.sqlite.liveness import Peer, judge
+from outlast.store.sqlite.leases import held_among
+from outlast.store.sqlite.listing import Listing, Wanted, newest
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
 from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.roster import Roster
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
 from outlast.store.sqlite.transaction import Row, Transaction, text_array
 from outlast.store.sqlite.wake import Waiter, Wakeups
@@ -36,13 +41,16 @@ class SqliteReads:
         self._file_id = file_id(folder.database)
         self.closed = False
 
-    def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
+    def _refuse_replaced(self) -> None:
         if file_id(self._folder.database) != self._file_id:
             self.closed = True
             raise StoreReplaced(
                 f"{self._folder.database} was replaced or removed while it was open; what it held"
                 " is no longer to be seen here. Find out who did that, then open it anew"
             )
+
+    def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        self._refuse_replaced()
         return self._readers.read(context, query)
 
     def _tasks(self, name: str, **values: Any) -> list[Task]:
@@ -79,14 +87,15 @@ class SqliteReads:
         self, status: Status | None, queue: str | None, group: str | None, limit: int
     ) -> list[Task]:
         """Tasks from one consistent read, newest first."""
-        word = None if status is None else status.value
-        if group is not None:
-            return self._tasks("find_of_group", group=group, status=word, queue=queue, limit=limit)
-        if status is Status.RUNNING:
-            return self._tasks("find_running", queue=queue, limit=limit)
-        if status in (Status.FAILED, Status.CANCELLED):
-            return self._tasks("find_ended", status=word, queue=queue, limit=limit)
-        return self._tasks("find_tasks", status=word, queue=queue, limit=limit)
+        wanted = Wanted(status, queue, group)
+        rows = self._read("reading tasks", lambda tx: newest(tx, wanted, limit))
+        return [task_from(row) for row in rows]
+
+    def snapshot(self, status: Status | None, queue: str | None, group: str | None) -> Listing:
+        """Every task of this moment, newest first, to be read on piece by piece."""
+        self._refuse_replaced()
+        read = self._readers.read_long("a snapshot")
+        return Listing(read, Wanted(status, queue, group), self._refuse_replaced)
 
     def held_by(self, worker: str) -> list[Task]:
         """Tasks that workers of this name hold now."""
@@ -94,28 +103,24 @@ class SqliteReads:
 
     def counts(self, queue: str | None) -> dict[str, int]:
         """How many tasks rest in each status."""
-        if queue is not None:
-            return self._grouped("counts_of_queue", queue=queue)
-        row = self._read("counting tasks", lambda tx: tx.row("counts_all"))
-        total, running, completed, failed, cancelled = row or (0, 0, 0, 0, 0)
-        return {
-            "pending": total - running - completed - failed - cancelled,
-            "running": running,
-            "completed": completed,
-            "failed": failed,
-            "cancelled": cancelled,
-        }
+        return self._read("counting tasks", lambda tx: figures.counts(tx, queue))
 
-    def _grouped(self, name: str, **values: Any) -> dict[str, int]:
-        rows = self._read("counting tasks", lambda tx: tx.rows(name, values))
-        return {status.value: 0 for status in Status} | dict(rows)
+    def backlog(self, queue: str | None, limit: int) -> Backlog:
+        """What is pending or running, and up to so many groups that it belongs to."""
+        return self._read("counting tasks", lambda tx: figures.backlog(tx, queue, limit))
+
+    def stats(self, now: Instant, stale_ms: int) -> Stats:
+        """The store in numbers, from one consistent read."""
+        return self._read("counting tasks", lambda tx: figures.stats(tx, now, stale_ms))
 
     def group(self, group_id: str) -> Group | None:
         """A group's roll-up."""
         known = self._read("reading a group", lambda tx: tx.value("has_group", {"group": group_id}))
         if known is None:
             return None
-        counts = self._grouped("counts_of_group", group=group_id)
+        values = {"group": group_id}
+        rows = self._read("counting tasks", lambda tx: tx.rows("counts_of_group", values))
+        counts = {status.value: 0 for status in Status} | dict(rows)
         return Group(group_id, roll_up(counts), counts)
 
     def history(self, task_id: str) -> list[Move] | None:
@@ -175,6 +180,11 @@ class SqliteReads:
         living = {task_id for (task_id,) in rows}
         return [task_id for task_id in task_ids if task_id not in living]
 
+    def current_among(self, grants: Sequence[Grant]) -> list[bool]:
+        """Which of these leases are current: True for each whose task is held as it says."""
+        current = self._read("looking at leases", lambda tx: held_among(tx, grants))
+        return [grant in current for grant in grants]
+
     def changes(self) -> int:
         """A number that changes with every commit, by whomever."""
         return self._readers.data_version()
@@ -184,30 +194,56 @@ class SqliteReads:
         row = self._read("looking ahead", lambda tx: tx.row("horizon", {"mono": now.mono_ms}))
         return Horizon(*(row or (None, None)))
 
+    def held_by_row(self, row: int) -> dict[Grant, str]:
+        """The leases that a worker took ahead of their work, and the ids of their tasks."""
+        rows = self._read("looking for work", lambda tx: tx.rows("held_by_row", {"row": row}))
+        return {Grant(*grant): task_id for *grant, task_id in rows}
+
+    def retries_are_due(
+        self, queues: Sequence[str], kinds: Sequence[str], excluding: Sequence[int]
+    ) -> bool:
+        """Whether tasks that were tried before wait for their next try; some rows apart."""
+        values = {
+            "queues": codec.encode(list(queues), "queues"),
+            "kinds": codec.encode(list(kinds), "kinds"),
+            "excluding": codec.encode(list(excluding), "excluding"),
+        }
+        found = self._read("looking for work", lambda tx: tx.value("retries_waiting", values))
+        return found is not None
+
     def ear(self, for_work: bool) -> Waiter:
         """Listen for new work, or for results."""
         return self._wakeups.waiter(LOOKING_FOR_WORK if for_work else WAITING_FOR_RESULTS)
 
-    def ahead_of(self, task: Task) -> int:
-        """How many eligible tasks of the queue would be claimed before this one, up to 1000."""
+    def ahead_of(self, task: Task) -> Ahead:
+        """How many eligible tasks of the queue would be claimed before this one."""
         values = {
             "queue": task.queue,
             "priority": task.priority,
             "id": task.id,
             "limit": AHEAD_LIMIT,
         }
-        rows = self._read("counting tasks ahead", lambda tx: tx.rows("ahead_of", values))
-        return int(min(sum(count for (count,) in rows), AHEAD_LIMIT))
+        row = self._read("counting tasks ahead", lambda tx: tx.row("ahead_of", values))
+        return Ahead(*(row or (0, 0)))
 
-    def holder_of(self, task: Task) -> str | None:
-        """Who holds a running task, in words a person can act on."""
+    def workers(self, now: Instant, stale_ms: int, limit: int) -> list[WorkerInfo]:
+        """Workers of all times, newest first, each judged now."""
+        roster = self._roster(now, stale_ms)
+        return self._read("reading workers", lambda tx: roster.newest(tx, limit))
+
+    def living_workers(self, now: Instant, stale_ms: int, name: str | None) -> list[WorkerInfo]:
+        """The workers that are alive or stale, perhaps of one name."""
+        roster = self._roster(now, stale_ms)
+        found = self._read("reading workers", lambda tx: roster.living(tx, name))
+        return [one for one in found if one.state is not WorkerState.DEAD]
+
+    def holder_of(self, task: Task, now: Instant, stale_ms: int) -> Holder | None:
+        """Who holds a running task, judged now."""
         row = self._read("reading a holder", lambda tx: tx.row("holder_of", {"id": task.id}))
-        if row is None:
-            return None
-        peer = Peer(*row[:8])
-        verdict = "this process" if peer.incarnation == self.incarnation_id() else None
-        verdict = verdict or judge(peer, self._folder).verdict.value
-        return f"worker {peer.name} (pid {peer.pid} on {row[8]}, {verdict})"
+        return None if row is None else self._roster(now, stale_ms).holder(row)
+
+    def _roster(self, now: Instant, stale_ms: int) -> Roster:
+        return Roster(self._folder, self.incarnation_id(), now, stale_ms)
 
     def schema(self) -> SchemaReport:
         """The schema as it stands."""

@@ -16,6 +16,7 @@ from outlast.clock import Instant, SystemClock
 from outlast.errors import InvalidInput, StoreError
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
+from outlast.store.records import Principal
 from outlast.store.sqlite import opening
 from outlast.store.sqlite.guard import FileId, file_id
 from outlast.store.sqlite.reads import SqliteReads
@@ -39,14 +40,16 @@ class Registry:
         self._busy_at_fork: set[FileId] = set()
         self._inherited_in_use: set[FileId] = set()
 
-    def serve(self, path: Path, settings: Settings, now: Instant) -> SqliteStore:
+    def serve(
+        self, path: Path, settings: Settings, now: Instant, assists: Principal | None = None
+    ) -> SqliteStore:
         """Join the store that serves this file in this process, or open it."""
         with self._mutex:
             self._refuse_inherited(path)
             found = self._current(self._serving, path)
             if found is None:
                 self._stop_looking(path)
-                found = opening.open_to_serve(path, settings, now)
+                found = opening.open_to_serve(path, settings, now, assists)
                 self._serving[_identity(path)] = found
             elif found.synchronous != settings.synchronous:
                 raise InvalidInput(

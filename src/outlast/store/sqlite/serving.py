@@ -9,7 +9,7 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
 from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
 from outlast.settings import Settings
-from outlast.store.records import FlushResult
+from outlast.store.records import FlushResult, Principal
 from outlast.store.sqlite import settle
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.database import Database
@@ -17,7 +17,7 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.flush import Flusher, flush
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import Group, GroupCommit
-from outlast.store.sqlite.holding import Holding
+from outlast.store.sqlite.holding import Assisting, Holding
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
 from outlast.store.sqlite.pending import Pending
@@ -38,7 +38,13 @@ log = logging.getLogger("outlast.store")
 class Serving(SqliteReads):
     """What every verb of the store stands on; shared by all Outlast objects of the process."""
 
-    def __init__(self, folder: SideFolder, openers: OpenersLock, settings: Settings) -> None:
+    def __init__(
+        self,
+        folder: SideFolder,
+        openers: OpenersLock,
+        settings: Settings,
+        assists: Principal | None = None,
+    ) -> None:
         self._settings = settings
         self._gate = WriteGate(folder, settings.stall_seconds, settings.write_timeout_seconds)
         try:
@@ -47,7 +53,7 @@ class Serving(SqliteReads):
             self._gate.close()
             raise
         super().__init__(self._database.readers, folder, openers)
-        self._holding = Holding(folder)
+        self._holding = Assisting(folder, assists) if assists else Holding(folder)
         self._came_up_empty = False
         self.healed_at_mono_ms: int | None = None
         self._connecting = threading.Lock()
@@ -208,7 +214,7 @@ class Serving(SqliteReads):
             ending = {"incarnation": self._holding.id, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
 
-        if self._holding.id:
+        if self._holding.id and not self._holding.is_assisting:
             self._write("close", operation, wakes=ANYBODY)
 
     def close_at_exit(self, now: Instant, was_interrupted: bool) -> None:
@@ -218,7 +224,7 @@ class Serving(SqliteReads):
         """
         own = {"incarnation": self.incarnation_id(), "limit": 1}
         held = self._read("leaving", lambda tx: tx.row("situations_of_incarnation", own))
-        if was_interrupted or held is None:
+        if self._holding.is_assisting or was_interrupted or held is None:
             self.close(now)
 
     def quiesce(self, timeout_seconds: float) -> bool:

@@ -1,6 +1,6 @@
 """One way out of a state: complete, fail, release, cancel, expire and crash all pass here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from outlast._probe import probe
@@ -39,6 +39,17 @@ class Standing(NamedTuple):
 Ending = tuple[Standing, Cause, str | None]
 
 
+class Exit(NamedTuple):
+    """How the process of one attempt ended, if it had one of its own."""
+
+    signal: int | None
+    peak_memory_bytes: int | None
+
+
+NO_PROCESS = Exit(None, None)
+NO_EXITS: Mapping[int, Exit] = {}
+
+
 class Completion(NamedTuple):
     """The values of a row of complete_tasks, in its order."""
 
@@ -60,8 +71,9 @@ def settle_grants(
     standing = {row[0]: Standing._make(row) for row in rows}
     answers: list[bool | None] = []
     endings: list[Ending] = []
+    exits: dict[int, Exit] = {}
     ended: set[Grant] = set()
-    for grant, _, cause, result in settlements:
+    for grant, _, cause, result, signal, peak_memory_bytes in settlements:
         seq, holder, token = grant
         found = standing.get(seq)
         if (
@@ -72,11 +84,13 @@ def settle_grants(
             answers.append(True)
             endings.append((found, cause, result))
             ended.add(grant)
+            if (signal, peak_memory_bytes) != NO_PROCESS:
+                exits[seq] = Exit(signal, peak_memory_bytes)
         elif grant in ended or tx.value("settled_by_grant", grant._asdict()) is not None:
             answers.append(False)
         else:
             answers.append(None)
-    move(tx, endings, now)
+    move(tx, endings, now, exits)
     return answers
 
 
@@ -118,21 +132,26 @@ class Plan(NamedTuple):
     error: str | None
     parked: Parked | None
     delay_ms: int
+    process: Exit
 
 
-def move(tx: Transaction, endings: Sequence[Ending], now: Instant) -> list[Transition]:
+def move(
+    tx: Transaction, endings: Sequence[Ending], now: Instant, exits: Mapping[int, Exit] = NO_EXITS
+) -> list[Transition]:
     """Decide and apply each move with its transition row, and finish the keys of the final ones.
 
-    What is alike is decided once and moved as one set: two statements, however many rows.
+    What is alike is decided once and moved as one set: two statements, however many rows. Exits
+    are by row, of those attempts that had a process of their own.
     """
     decided: list[Transition] = []
     known: dict[object, tuple[Transition, MoveSet]] = {}
     sets: dict[Plan, MoveSet] = {}
     for found, cause, result in endings:
-        alike = (found[2:8], id(cause))
+        process = exits.get(found.seq, NO_PROCESS) if exits else NO_PROCESS
+        alike = (found[2:8], id(cause), process)
         if alike not in known:
             transition = decide(found.situation, cause)
-            plan = _plan(found, cause, transition)
+            plan = _plan(found, cause, transition, process)
             known[alike] = transition, sets.setdefault(plan, MoveSet([], []))
         transition, rows = known[alike]
         decided.append(transition)
@@ -145,7 +164,7 @@ def move(tx: Transaction, endings: Sequence[Ending], now: Instant) -> list[Trans
     return decided
 
 
-def _plan(found: Standing, cause: Cause, transition: Transition) -> Plan:
+def _plan(found: Standing, cause: Cause, transition: Transition, process: Exit) -> Plan:
     return Plan(
         from_=Status(found.status),
         to=transition.to,
@@ -157,6 +176,7 @@ def _plan(found: Standing, cause: Cause, transition: Transition) -> Plan:
         error=transition.error,
         parked=transition.parked,
         delay_ms=transition.delay_ms,
+        process=process,
     )
 
 
@@ -175,6 +195,8 @@ def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
         "parked": plan.parked.value if plan.parked else None,
         "not_before": now.utc_ms + plan.delay_ms if plan.parked is Parked.DELAY else None,
         "is_final": int(plan.to in FINAL),
+        "exit_signal": plan.process.signal,
+        "peak_memory_bytes": plan.process.peak_memory_bytes,
         "now": now.utc_ms,
     }
     tx.run("log_moves", values)

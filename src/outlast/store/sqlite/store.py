@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from outlast.clock import Instant
@@ -12,10 +13,8 @@ from outlast.errors import (
     LeaseLost,
     TaskNotFound,
 )
-from outlast.store.base import LeaseLength, Ticking
+from outlast.store.base import Ticking
 from outlast.store.records import (
-    Claimed,
-    ClaimRequest,
     Grant,
     Healed,
     NewCheckpoint,
@@ -24,10 +23,10 @@ from outlast.store.records import (
     Settlement,
     Statement,
 )
-from outlast.store.sqlite import checkpoints, claim, enqueue, settle
+from outlast.store.sqlite import checkpoints, enqueue, settle
+from outlast.store.sqlite.beat import Beating
+from outlast.store.sqlite.handing import Handing
 from outlast.store.sqlite.heal import Healer
-from outlast.store.sqlite.holding import DeclaredDead
-from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
@@ -35,7 +34,6 @@ from outlast.store.sqlite.operation import (
     Operation,
 )
 from outlast.store.sqlite.pending import Pending, Then
-from outlast.store.sqlite.serving import GIVE_BACK, Serving
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -45,15 +43,16 @@ Ids = list[str]
 Answers = list[bool]
 Verdicts = list[bool | None]
 Outcomes = Callable[[], Verdicts]
-RowAndClaimed = tuple[int, list[Claimed] | None]
 
 # Larger batches have a transaction to themselves, so that nobody small waits for them twice.
 SHARED_LIMIT = 1000
 
+_ID_OF = attrgetter("id")
+
 log = logging.getLogger("outlast.store")
 
 
-class SqliteStore(Serving):
+class SqliteStore(Handing, Beating):
     """The verbs of the Store protocol on SQLite."""
 
     def add(
@@ -74,92 +73,11 @@ class SqliteStore(Serving):
             return ids
 
         is_alone = bool(also) or len(new) > SHARED_LIMIT
-        task_ids = (task.id for task in new)
+        task_ids = map(_ID_OF, new)
         together, inputs = enqueue.add_together, (new, now)
         return self._group.submit(
             Operation("enqueue", operation, task_ids, is_alone, together, inputs, LOOKING_FOR_WORK)
         )
-
-    def claim(
-        self,
-        request: ClaimRequest,
-        now: Instant,
-        lease_ms: LeaseLength,
-        clock: Ticking | None = None,
-    ) -> list[Claimed]:
-        """Move the best eligible tasks to running and hand them out."""
-        holding = self._holding
-        if (
-            self._came_up_empty
-            and not holding.doubtful
-            and not self._anything_eligible(request, now)
-        ):
-            return []
-        while True:
-            incarnation = holding.incarnation()
-            try:
-                claimed = self._claim(incarnation, request, now, lease_ms, clock)
-            except DeclaredDead:
-                log.warning("this process was declared dead by another and begins anew")
-                holding.begin_anew(incarnation)
-                continue
-            if claimed is not None:
-                self._came_up_empty = not claimed
-                return claimed
-
-    def _claim(
-        self,
-        incarnation: Incarnation,
-        request: ClaimRequest,
-        now: Instant,
-        lease_ms: LeaseLength,
-        clock: Ticking | None,
-    ) -> list[Claimed] | None:
-        """What a doubtful claim may have taken is given back first, in the same transaction."""
-        holding = self._holding
-        doubtful: list[Settlement] = []
-        handed: list[Claimed] = []
-
-        def operation(tx: Transaction) -> RowAndClaimed:
-            moment = clock() if clock else now
-            doubtful[:] = holding.doubtful
-            settle.settle_grants(tx, doubtful, moment)
-            row = holding.row(tx, request.worker, moment)
-            terms = claim.Claim(request, row, self._token_floor, moment, lease_ms)
-            claimed = claim.claim_tasks(tx, terms)
-            handed[:] = claimed or ()
-            return row, claimed
-
-        def doubt() -> None:
-            holding.doubt([Settlement(one.grant, one.task_id, GIVE_BACK) for one in handed])
-
-        pending = self._submit(
-            "claim",
-            operation,
-            (one.task_id for one in handed),
-            in_doubt=doubt,
-        )
-        try:
-            row, claimed = pending.result()
-        except BaseException:
-            if pending.committed:
-                # The caller was interrupted, so nobody holds these leases.
-                doubt()
-            raise
-        holding.remember(request.worker, row, incarnation)
-        holding.is_settled(doubtful)
-        return claimed
-
-    def _anything_eligible(self, request: ClaimRequest, now: Instant) -> bool:
-        """An idle poller asks by reading, so that it never stands in a writer's way."""
-        return self._read("looking for work", lambda tx: claim.anything_eligible(tx, request, now))
-
-    def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
-        """Remove the best eligible tasks and return them: at most once, lost if you crash."""
-        taken: list[Task] | None = None
-        while taken is None:
-            taken = self._write("claim", lambda tx: claim.take_tasks(tx, request, now))
-        return taken
 
     def settle(
         self, settlements: Sequence[Settlement], now: Instant, also: Sequence[Statement] = ()

@@ -1,8 +1,8 @@
 """A running transaction as the operations see it: named statements, bound values, rows back."""
 
 from array import array
-from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -13,6 +13,20 @@ Row = tuple[Any, ...]
 
 ROWS_AT_ONCE = 128
 _CHUNK_SIZES = (ROWS_AT_ONCE, 32, 8, 2, 1)
+
+
+def chunks(count: int) -> Iterator[slice]:
+    """Parts of so many rows, by few different sizes, each of which is a prepared statement.
+
+    A step, and a turn of the interpreter's lock, for a hundred rows instead of one each.
+    """
+    first = 0
+    for size in _CHUNK_SIZES:
+        while count - first >= size:
+            yield slice(first, first + size)
+            first += size
+
+
 Values = dict[str, Any]
 
 
@@ -38,6 +52,8 @@ class Transaction:
         self.connection = connection
         # One for all statements: each is run to its end, and making a cursor takes longer.
         self._cursor = connection.cursor()
+        # Begins, ends or marks a transaction.
+        self.control: Callable[[str], object] = self._cursor.execute
 
     def rows(self, name: str, values: Values | None = None) -> list[Row]:
         """All rows of a query."""
@@ -59,23 +75,15 @@ class Transaction:
         return self.connection.changes()
 
     def run_rows(self, name: str, rows: Iterable[Row]) -> None:
-        """Insert or change rows, many with each statement: a step, and a turn of the
-        interpreter's lock, for a hundred rows instead of one each."""
-        execute = self._cursor.execute
-        if isinstance(rows, list) and len(rows) == 1:
-            execute(rows_of(name, 1), rows[0])
-            return
-        waiting = iter(rows)
-        while chunk := list(islice(waiting, ROWS_AT_ONCE)):
-            while chunk:
-                count = next(size for size in _CHUNK_SIZES if size <= len(chunk))
-                values = tuple(chain.from_iterable(chunk[:count]))
-                execute(rows_of(name, count), values)
-                del chunk[:count]
+        """Insert or change rows, many with each statement."""
+        listed = list(rows)
+        for part in chunks(len(listed)):
+            chunk = listed[part]
+            self.run_values(name, len(chunk), tuple(chain.from_iterable(chunk)))
 
-    def control(self, text: str) -> None:
-        """Begin, end or mark a transaction."""
-        self._cursor.execute(text)
+    def run_values(self, name: str, count: int, values: Sequence[Any]) -> None:
+        """The same with one statement, given the values of so many rows one after the other."""
+        self._cursor.execute(rows_of(name, count), values)
 
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""

@@ -4,12 +4,21 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Protocol
 
 from outlast.errors import QueueFull
 from outlast.store.sqlite.pending import DECIDED, Pending, Turn
 
 LOOK_UP_SECONDS = 0.1
+
+
+@cache
+def _asyncio() -> tuple[Callable[[], Any], type[BaseException]]:
+    """What a waiting coroutine needs; programs without any need not import it."""
+    import asyncio
+
+    return asyncio.get_running_loop, asyncio.CancelledError
 
 
 class Queue(Protocol):
@@ -62,16 +71,16 @@ class Usher:
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """Await what a leader decides; cancelled too late to be withdrawn, it is awaited still."""
-        import asyncio
-
-        loop = asyncio.get_running_loop()
+        running_loop, cancellation = _asyncio()
+        loop = running_loop()
         cancelled: BaseException | None = None
-        deadline = loop.time() + self._room_timeout_seconds
+        deadline = 0.0
         while pending.stage != DECIDED:
             ear = (loop, loop.create_future())
             is_new = pending.ear is None
             try:
                 if is_new and not self._has_room_for(pending):
+                    deadline = deadline or loop.time() + self._room_timeout_seconds
                     yield from self._await_room(ear, deadline)
                     continue
                 # Whoever decides it looks for the ear afterwards, and so must we for the decision.
@@ -81,7 +90,7 @@ class Usher:
                 if is_new:
                     self.call(pending)
                 yield from ear[1]
-            except asyncio.CancelledError as error:
+            except cancellation as error:
                 if self._queue.withdraw(pending, error):
                     raise
                 cancelled = error

@@ -76,18 +76,25 @@ class Waiter:
         self._end = threading.Lock()
         self._end.acquire()
 
-    def wait(self, timeout_seconds: float) -> bool:
-        """Block until a hint comes; False when none came in time, or this was closed."""
+    def wait(self, timeout_seconds: float, descriptor: int = -1) -> bool:
+        """Block until a hint comes; False when none came in time, or this was closed.
+
+        It also ends when a descriptor of the caller's own has something to read.
+        """
         until = time.monotonic() + timeout_seconds
         ear = self._ear
         if ear is not None:
             poll = select.poll()
             poll.register(ear.socket, select.POLLIN)
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
             poll.poll(_bounded(timeout_seconds) * 1000)
             with suppress(OSError):
                 return not self._is_closed and ear.drain()
             self._lose()
-        if self._end.acquire(timeout=_bounded(until - time.monotonic())):
+        if descriptor >= 0:
+            select.select([descriptor], [], [], _bounded(until - time.monotonic()))
+        elif self._end.acquire(timeout=_bounded(until - time.monotonic())):
             self._end.release()
         return False
 
@@ -189,7 +196,7 @@ class Wakeups:
         try:
             found = os.lstat(self._path)
             seen = self._seen
-            if seen.key != _key(found):
+            if (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns) != seen.key:
                 seen = self._look(found)
             if seen.door is not None:
                 for name, wanted in seen.names:

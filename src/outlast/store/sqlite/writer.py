@@ -3,25 +3,30 @@
 import logging
 import os
 import threading
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from outlast import _probe
 from outlast._probe import probe
 from outlast.errors import SecondSqliteCopy, StoreReplaced
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
-from outlast.store.sqlite.gate import Blockage, Patience, WriteGate
+from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
 from outlast.store.sqlite.group import Group
 from outlast.store.sqlite.guard import FileGuard
-from outlast.store.sqlite.members import run_members
+from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.pending import DECIDED, Pending
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import Transaction
 
 log = logging.getLogger("outlast.store")
+
+_CLOSED = "this store was closed; open it again"
 
 
 class Writer:
@@ -61,55 +66,71 @@ class Writer:
 
         Raises what concerns all of them: a store that stalls, was replaced, or lost its locks.
         """
-        with self._mutex, self._open_gate():
-            self._guard.check_files()
-            waiting, merging = list(group.members), True
-            while waiting:
-                waiting = self._attempt(group, waiting, merging)
-                merging = False
-        self._confirm_files(group)
+        guard, waiting, merging = self._guard, group.members, True
+        with self._mutex:
+            if self._closed:
+                raise Closed(_CLOSED)
+            with self._gate:
+                guard.check_files()
+                while waiting:
+                    waiting = self._attempt(group, waiting, merging)
+                    merging = False
+        try:
+            guard.check_files()
+        except StoreReplaced as error:
+            for member in group.members if group.commit_sent else ():
+                member.doubt(error)
+            raise
         for member in group.members:
             if member.stage != DECIDED:
                 member.succeed()
 
     def _attempt(
-        self, group: Group, members: list[Pending[Any]], merging: bool
-    ) -> list[Pending[Any]]:
+        self, group: Group, members: Sequence[Pending[Any]], merging: bool
+    ) -> Sequence[Pending[Any]]:
         """One transaction; returns who must run again because one of them brought it down."""
         only = members[0].operation.context if len(members) == 1 else "group"
+        connection, live = self._connection, None
         try:
-            self._roll_back()
             self._begin()
-            probe(f"{only}.begun")
-            stands = run_members(self._tx, members, self._path, merging)
-            live = [member for member in members if member.stage != DECIDED]
-            if not stands:
-                return live
-            if all(member.is_refused for member in live):
-                return []
-            probe(f"{only}.written")
-            self._refuse_lost_locks()
+            if _probe.is_armed:
+                probe(f"{only}.begun")
+            if len(members) == 1:
+                live = run_alone(self._tx, members, self._path)
+            else:
+                live = run_members(self._tx, members, self._path, merging)
+            if not live:
+                return () if live is not None else _undecided(members)
+            if _probe.is_armed:
+                probe(f"{only}.written")
+            if not self._guard.locks_stand():
+                raise SecondSqliteCopy(self._lost_locks())
             self._commit(group, live)
         except apsw.Error as error:
             self._fail(members, error)
         finally:
             # Whatever ends an operation, a signal's exception too, leaves no transaction.
-            self._roll_back()
-        probe(f"{only}.committed")
-        return []
+            if connection.in_transaction:
+                self._roll_back()
+        if _probe.is_armed:
+            probe(f"{only}.committed")
+        return ()
 
     def exclusively(self, pending: Pending[Any]) -> None:
         """Run something that manages its own transaction, such as a flush, under the gate."""
         operation = pending.operation
         assert isinstance(operation, Exclusive)
-        with self._mutex, self._open_gate():
-            self._guard.check_files()
-            if not self._guard.canary_stands():
-                raise SecondSqliteCopy(self._lost_locks())
-            try:
-                pending.ran(operation.action(self._connection))
-            except apsw.Error as error:
-                raise explained(error, operation.context, self._path) from error
+        with self._mutex:
+            if self._closed:
+                raise Closed(_CLOSED)
+            with self._gate:
+                self._guard.check_files()
+                if not self._guard.canary_stands():
+                    raise SecondSqliteCopy(self._lost_locks())
+                try:
+                    pending.ran(operation.action(self._connection))
+                except apsw.Error as error:
+                    raise explained(error, operation.context, self._path) from error
         pending.succeed()
 
     def rescue_unlinked_log(self) -> None:
@@ -124,27 +145,24 @@ class Writer:
                 log.error("flushing the removed WAL failed: %s", error)
 
     def _begin(self) -> None:
-        patience: Patience | None = None
+        if self._connection.in_transaction:
+            self._roll_back()
+        is_free = True
+        try:
+            self._tx.control("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            is_free = False
+        if not is_free:
+            self._wait_and_begin()
+        self._blockage.last_met = NEVER
+
+    def _wait_and_begin(self) -> None:
+        patience = Patience(self._limits_seconds, self._guard.writer_pid, self._blockage)
         while True:
-            try:
+            patience.wait()
+            with suppress(apsw.BusyError):
                 self._tx.control("BEGIN IMMEDIATE")
-                self._blockage.gone()
                 return
-            except apsw.BusyError:
-                patience = patience or Patience(
-                    self._limits_seconds, self._guard.writer_pid, self._blockage
-                )
-                patience.wait()
-
-    def _open_gate(self) -> WriteGate:
-        """The gate of a store that is open; asked for under the mutex, as closing is."""
-        if self._closed:
-            raise Closed("this store was closed; open it again")
-        return self._gate
-
-    def _refuse_lost_locks(self) -> None:
-        if not self._guard.locks_stand():
-            raise SecondSqliteCopy(self._lost_locks())
 
     def _lost_locks(self) -> str:
         return (
@@ -152,7 +170,7 @@ class Writer:
             " a copy), which drops SQLite's locks; nothing was stored. Use apsw on this file"
         )
 
-    def _commit(self, group: Group, members: list[Pending[Any]]) -> None:
+    def _commit(self, group: Group, members: Sequence[Pending[Any]]) -> None:
         try:
             group.commit_sent = True
             self._tx.control("COMMIT")
@@ -170,24 +188,14 @@ class Writer:
             if not isinstance(error, apsw.Error):
                 raise
 
-    def _fail(self, members: list[Pending[Any]], error: apsw.Error) -> None:
+    def _fail(self, members: Sequence[Pending[Any]], error: apsw.Error) -> None:
         for member in members:
             failure = explained(error, member.operation.context, self._path)
             failure.__cause__ = error
             member.fail(failure)
 
-    def _confirm_files(self, group: Group) -> None:
-        try:
-            self._guard.check_database()
-        except StoreReplaced as error:
-            for member in group.members if group.commit_sent else ():
-                member.doubt(error)
-            raise
-
     def _roll_back(self) -> None:
-        """End what is left of a transaction; FULL and IOERR may have ended it already."""
-        if not self._connection.in_transaction:
-            return
+        """End what is left of a transaction."""
         try:
             self._tx.control("ROLLBACK")
         except apsw.Error as error:
@@ -238,3 +246,7 @@ class Writer:
             self._connection.close()
         else:
             immortalize(self._connection)
+
+
+def _undecided(members: Sequence[Pending[Any]]) -> list[Pending[Any]]:
+    return [member for member in members if member.stage != DECIDED]

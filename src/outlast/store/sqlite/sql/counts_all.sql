@@ -1,5 +1,10 @@
--- Each number comes from the smallest index that knows it; what is left over is pending.
-SELECT (SELECT count(*) FROM tasks) AS total,
+-- Each number comes from the smallest index that knows it, and none from the table.
+SELECT (SELECT count(*) FROM tasks INDEXED BY idx_work_items_status_priority
+        WHERE status = 'pending' AND parked IS NULL)
+       + (SELECT count(*) FROM tasks INDEXED BY idx_tasks_due
+          WHERE status = 'pending' AND parked = 'delay')
+       + (SELECT count(*) FROM tasks INDEXED BY idx_tasks_parked
+          WHERE status = 'pending' AND parked IS NOT NULL AND parked <> 'delay') AS pending,
        (SELECT count(*) FROM tasks INDEXED BY idx_work_items_lease_expiry
         WHERE status = 'running') AS running,
        (SELECT count(*) FROM tasks INDEXED BY idx_jobs_status_updated

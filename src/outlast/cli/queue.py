@@ -1,0 +1,147 @@
+"""`outlast queue`: figures of the queues, and whether they hand anything out."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.cli import text
+from outlast.cli.stores import opened
+from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
+from outlast.cli.views import Lines, Table, View, show, show_or_watch
+
+if TYPE_CHECKING:
+    from outlast import Outlast, Stats
+
+
+@click.group("queue", cls=Verbs)
+def queue() -> None:
+    """Figures of the queues; pause and resume them."""
+
+
+@queue.command("stats", cls=Verb)
+@click.option("--queue", "name", metavar="NAME", help="Count the tasks of this queue only.")
+@watch_option
+@with_common
+def stats(common: Common, /, *, name: str | None, watch: float | None) -> None:
+    """Count tasks by status, and show three figures for monitoring."""
+    with opened(common) as app:
+        show_or_watch(common, watch, lambda: _figures(name, app.counts(name), app.stats()))
+
+
+def _figures(name: str | None, counts: Mapping[str, int], stats: "Stats") -> View:
+    where = "all queues" if name is None else f"queue {name}"
+    rows = [(status, f"{number:,}") for status, number in counts.items()]
+    blocks: list[Table | Lines] = [
+        Table(("status", "tasks"), rows, numbers=frozenset({"tasks"}), title=f"tasks of {where}"),
+        _by_kind(stats),
+        _leases(stats),
+        _checkpoints(stats),
+    ]
+    if stats.silent_workers:
+        blocks.append(Lines([f"silent workers: {', '.join(stats.silent_workers)}"]))
+    return View({"queue": name, "counts": dict(counts), **_data(stats)}, blocks)
+
+
+def _by_kind(stats: "Stats") -> Table:
+    return Table(
+        ("kind", "status", "tasks", "mean age in hours"),
+        [
+            (one.kind, one.status.value, f"{one.count:,}", f"{one.mean_age_hours:.2f}")
+            for one in stats.tasks
+        ],
+        numbers=frozenset({"tasks", "mean age in hours"}),
+        title="tasks by kind and status",
+        empty="No tasks.",
+    )
+
+
+def _leases(stats: "Stats") -> Table:
+    mean = stats.leases.mean_minutes_since_beat
+    return Table(
+        ("active", "stale", "mean minutes since beat"),
+        [
+            (
+                f"{stats.leases.active:,}",
+                f"{stats.leases.stale:,}",
+                "" if mean is None else f"{mean:.2f}",
+            )
+        ],
+        numbers=frozenset({"active", "stale", "mean minutes since beat"}),
+        title="leases",
+    )
+
+
+def _checkpoints(stats: "Stats") -> Table:
+    return Table(
+        ("task", "checkpoints", "last", "first at", "last at"),
+        [
+            (
+                one.task_id,
+                f"{one.count:,}",
+                str(one.last_sequence),
+                text.stamp(one.first_at),
+                text.stamp(one.last_at),
+            )
+            for one in stats.checkpoints
+        ],
+        numbers=frozenset({"checkpoints", "last"}),
+        title="tasks with the most checkpoints",
+        empty="No checkpoints.",
+    )
+
+
+def _data(stats: "Stats") -> dict[str, Any]:
+    return {
+        "at": text.moment(stats.at),
+        "tasks": [
+            {
+                "kind": one.kind,
+                "status": one.status.value,
+                "count": one.count,
+                "mean_age_hours": one.mean_age_hours,
+            }
+            for one in stats.tasks
+        ],
+        "leases": {
+            "active": stats.leases.active,
+            "stale": stats.leases.stale,
+            "mean_minutes_since_beat": stats.leases.mean_minutes_since_beat,
+        },
+        "checkpoints": [
+            {
+                "task_id": one.task_id,
+                "group": one.group,
+                "count": one.count,
+                "last_sequence": one.last_sequence,
+                "first_at": text.moment(one.first_at),
+                "last_at": text.moment(one.last_at),
+            }
+            for one in stats.checkpoints
+        ],
+        "silent_workers": list(stats.silent_workers),
+    }
+
+
+@queue.command("pause", cls=Verb)
+@click.argument("name")
+@with_common
+def pause(common: Common, /, *, name: str) -> None:
+    """Hand out nothing from a queue until it is resumed."""
+    _switch(common, name, "paused", lambda app: app.pause(name))
+
+
+@queue.command("resume", cls=Verb)
+@click.argument("name")
+@with_common
+def resume(common: Common, /, *, name: str) -> None:
+    """Hand out tasks of a queue again."""
+    _switch(common, name, "open", lambda app: app.unpause(name))
+
+
+def _switch(common: Common, name: str, state: str, change: Callable[["Outlast"], bool]) -> None:
+    with opened(common) as app:
+        was_changed = change(app)
+    sentence = f"Queue {name} {'is' if was_changed else 'was already'} {state}."
+    data = {"queue": name, "paused": state == "paused", "changed": was_changed}
+    show(common, View(data, [Lines([sentence])]))

@@ -1,0 +1,130 @@
+"""`outlast worker`: running one as a service, and seeing which there are."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.cli import text
+from outlast.cli.stores import opened
+from outlast.cli.up import work, working_options
+from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
+from outlast.cli.views import Lines, Table, View, show_or_watch
+
+if TYPE_CHECKING:
+    from outlast import WorkerInfo
+
+_COLUMNS = ("name", "state", "pid", "host", "queues", "kinds", "slots", "holds")
+_BEAT_COLUMNS = ("beat", "silent", "progress")
+_NUMBERS = frozenset({"pid", "slots", "holds", "silent"})
+
+
+@click.group("worker", cls=Verbs)
+def worker() -> None:
+    """Run a worker, list workers."""
+
+
+@worker.command("run", cls=Verb)
+@click.argument("target", metavar="APP")
+@working_options
+@with_common
+def run(common: Common, /, *, target: str, until_empty: bool, **options: Any) -> int:
+    """Run a worker of APP until it is told to stop.
+
+    SIGTERM or Ctrl-C lets running tasks finish; a second one gives them back at once.
+    """
+    return work(common, target, options, until_empty=until_empty, is_watched=False)
+
+
+@worker.command("list", cls=Verb)
+@click.option(
+    "--show-heartbeat", "with_beats", is_flag=True,
+    help="Show when each last gave a sign of life, and its progress.",
+)  # fmt: skip
+@click.option("--all", "also_ended", is_flag=True, help="Show those that left or died, too.")
+@watch_option
+@with_common
+def list_workers(
+    common: Common, /, *, with_beats: bool, also_ended: bool, watch: float | None
+) -> None:
+    """List workers: how they are, what they serve and hold."""
+    with opened(common) as app:
+
+        def look() -> View:
+            # One that is gone without an end of its own still holds tasks, and is shown.
+            found = [one for one in app.workers() if also_ended or one.ended_at is None]
+            return _listing(found, with_beats)
+
+        show_or_watch(common, watch, look)
+
+
+def _listing(workers: Sequence["WorkerInfo"], with_beats: bool) -> View:
+    columns = _COLUMNS + (_BEAT_COLUMNS if with_beats else ())
+    rows = [_cells(one) + (_beat_cells(one) if with_beats else ()) for one in workers]
+    stuck = [
+        f"stuck: worker {one.name} (pid {one.pid}) still runs task {handler.task_id}"
+        f" ({handler.kind}), which ended at {text.stamp(handler.since)}"
+        for one in workers
+        for handler in one.stuck
+    ]
+    blocks: list[Table | Lines] = [
+        Table(
+            columns,
+            rows,
+            numbers=_NUMBERS,
+            elastic="kinds",
+            expendable=("kinds", "host", "slots", "beat", "queues"),
+            empty="No worker is here.",
+        )
+    ]
+    if stuck:
+        blocks.append(Lines(stuck))
+    return View([worker_data(one) for one in workers], blocks)
+
+
+def _cells(one: "WorkerInfo") -> tuple[str, ...]:
+    serves = one.serves
+    return (
+        one.name,
+        one.state.value,
+        str(one.pid),
+        one.host,
+        "" if serves is None else ", ".join(serves.queues),
+        "" if serves is None or serves.kinds is None else ", ".join(serves.kinds),
+        "" if serves is None or serves.concurrency is None else str(serves.concurrency),
+        str(one.task_count),
+    )
+
+
+def _beat_cells(one: "WorkerInfo") -> tuple[str, ...]:
+    progress = "" if one.progress is None else text.safe_json(one.progress)
+    return (text.stamp(one.beat_at), text.span(one.silent_seconds), progress)
+
+
+def worker_data(one: "WorkerInfo") -> dict[str, Any]:
+    """A worker as data."""
+    serves = one.serves
+    return {
+        "name": one.name,
+        "state": one.state.value,
+        "pid": one.pid,
+        "host": one.host,
+        "incarnation": one.incarnation,
+        "serves": None if serves is None else {
+            "queues": list(serves.queues),
+            "kinds": None if serves.kinds is None else list(serves.kinds),
+            "concurrency": serves.concurrency,
+        },
+        "task_count": one.task_count,
+        "task_ids": list(one.task_ids),
+        "beat_task_id": one.beat_task_id,
+        "registered_at": text.moment(one.registered_at),
+        "beat_at": text.moment(one.beat_at),
+        "silent_seconds": one.silent_seconds,
+        "ended_at": text.moment(one.ended_at),
+        "progress": one.progress,
+        "stuck": [
+            {"task_id": handler.task_id, "kind": handler.kind, "since": text.moment(handler.since)}
+            for handler in one.stuck
+        ],
+    }  # fmt: skip

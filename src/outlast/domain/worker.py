@@ -1,0 +1,75 @@
+"""What a worker looks like from outside: where it lives, what it serves and holds, how it is."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class WorkerState(StrEnum):
+    """How a worker is, as far as can be told at the moment of reading.
+
+    Stale is one that lives for all the kernel knows and has not been heard of for long; dead is
+    one whose process is gone, whether or not its tasks were put back yet.
+    """
+
+    ALIVE = "alive"
+    STALE = "stale"
+    LEFT = "left"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Serves:
+    """Which tasks a worker takes, and how many at once; kinds None: whatever there is."""
+
+    queues: tuple[str, ...]
+    kinds: tuple[str, ...] | None
+    concurrency: int | None
+
+    def takes(self, kind: str, queue: str) -> bool:
+        """Whether a task of this kind in this queue would be taken."""
+        return queue in self.queues and (self.kinds is None or kind in self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class StuckHandler:
+    """A handler that goes on although its task timed out or was cancelled."""
+
+    task_id: str
+    kind: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One process under one worker name, as it was at the moment of reading.
+
+    `task_ids` are the first thousand of the `task_count` tasks it holds; `beat_task_id` is the
+    one that its last beat by hand named. `serves` is None for one that claims by hand.
+    """
+
+    name: str
+    incarnation: str
+    host: str
+    pid: int
+    state: WorkerState
+    registered_at: datetime
+    beat_at: datetime
+    silent_seconds: float
+    ended_at: datetime | None
+    task_ids: tuple[str, ...]
+    task_count: int
+    beat_task_id: str | None
+    progress: Any
+    serves: Serves | None
+    stuck: tuple[StuckHandler, ...]
+
+
+def state_of(stored: WorkerState, is_gone: bool, silent_ms: int, stale_ms: int) -> WorkerState:
+    """How a worker is: what its row says, then what the kernel says, then how long it is silent."""
+    if stored is not WorkerState.ALIVE:
+        return stored
+    if is_gone:
+        return WorkerState.DEAD
+    return WorkerState.STALE if silent_ms > stale_ms else WorkerState.ALIVE

@@ -1,0 +1,337 @@
+"""The clerk: claims, settles and beats for one worker, in a process that runs none of its code.
+
+A worker's handlers may hold the interpreter for seconds; were its transactions made there, they
+would hold the store's write lock for as long. The clerk ends with its worker, and renews nothing
+for one that is stopped or gone.
+"""
+
+import logging
+import select
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from outlast.domain.lifecycle import WORKER, Cause, Outcome
+from outlast.engine.heal import heal_before_claim
+from outlast.engine.letters import Begin, News, Proof, Report, Wire
+from outlast.engine.session import Session
+from outlast.engine.vigil import Vigil
+from outlast.errors import DeclaredDead, OutlastError
+from outlast.store.future import Ear
+from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Settlement
+
+WATCH_SECONDS = 0.5
+MOST_AT_ONCE = 1000
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 2.0
+SINGLY_AFTER_FAILURES = 2
+HOPELESS_AFTER_FAILURES = 5
+
+_COMPLETED = Cause(Outcome.COMPLETE, WORKER)
+
+log = logging.getLogger("outlast.worker")
+
+
+class Clerk:
+    """One worker's clerk, at its desk until the worker hangs up or says that it leaves."""
+
+    def __init__(
+        self,
+        wire: Wire[Report],
+        session: Session,
+        begin: Begin,
+        worker_is_running: Callable[[], bool],
+    ) -> None:
+        self._wire = wire
+        self._session = session
+        self._store = session.store
+        self._begin = begin
+        self._worker_is_running = worker_is_running
+        self._request = ClaimRequest(
+            begin.worker, 0, tuple(begin.queues), tuple(begin.kinds), None, started=False
+        )
+        self._has_predecessor = begin.is_successor
+        self._held: dict[Proof, Claimed] = {}
+        self._endings: dict[Proof, Settlement] = {}
+        self._report = Report()
+        self._handed_in_all = 0
+        self._failures = 0
+        self._resumes_at = 0.0
+        self._is_dry = False
+        self._is_told_dry = False
+        self._told_retries = False
+        self._vigil = Vigil(session.store, None, session)
+        self._ear: Ear | None = None
+        self._beat_at = 0.0
+        self._beat_pause_seconds = FIRST_PAUSE_SECONDS
+        self._watch_at = 0.0
+        self._watched = 0
+
+    def run(self) -> None:
+        """Serve until the worker is gone; what it did not say goodbye to is for recovery."""
+        with suppress(EOFError):
+            while self._take_in(self._wire.letters()):
+                self._exchange_if_due()
+                self._beat_if_due()
+                self._watch_if_due()
+                self._wire.flush()
+                self._wait()
+        if self._ear is not None:
+            self._ear.close()
+
+    # What the worker says
+
+    def _take_in(self, letters: list[Report]) -> bool:
+        """Note what was reported; False once the worker leaves and all it ended is stored."""
+        for report in letters:
+            for claimed in report.held:
+                self._held[claimed.grant.seq, claimed.grant.token] = claimed
+            for settlement in self._settlements(report):
+                grant = settlement.grant
+                self._endings[grant.seq, grant.token] = settlement
+            for key in report.dropped:
+                self._held.pop(key, None)
+            if (report.stuck, report.progress) != (self._report.stuck, self._report.progress):
+                self._beat_at = min(self._beat_at, time.monotonic() + WATCH_SECONDS)
+            self._report = report
+            self._release_strays()
+        if self._report.leave and not self._endings:
+            self._say_goodbye()
+            return False
+        return True
+
+    def _release_strays(self) -> None:
+        """What a clerk before this one claimed and could not tell of any more is put back."""
+        if not self._has_predecessor:
+            return
+        self._has_predecessor = False
+        for grant, task_id in self._store.held_by_row(self._begin.row).items():
+            key = grant.seq, grant.token
+            is_known = key in self._held or key in self._endings
+            if not is_known and grant.seq not in self._report.excluding:
+                self._endings[key] = Settlement(grant, task_id, Cause(Outcome.RELEASE, WORKER))
+
+    def _settlements(self, report: Report) -> Iterator[Settlement]:
+        for seq, token, result in report.completed:
+            yield self._settlement(seq, token, _COMPLETED, result)
+        for one in report.endings:
+            settlement = self._settlement(one.seq, one.token, one.cause(), one.result)
+            yield settlement._replace(
+                exit_signal=one.exit_signal, peak_memory_bytes=one.peak_memory_bytes
+            )
+
+    def _settlement(self, seq: int, token: int, cause: Cause, result: str | None) -> Settlement:
+        held = self._held.get((seq, token))
+        task_id = held.task_id if held else f"number {seq}"
+        return Settlement(Grant(seq, self._begin.row, token), task_id, cause, result)
+
+    def _say_goodbye(self) -> None:
+        with suppress(OutlastError):
+            self._store.beat(
+                self._begin.worker, [], self._session.now(), serves=None, clock=self._session.now
+            )
+        self._wire.send(News(has_left=True))
+
+    # Ends of leases in, new ones out
+
+    @property
+    def _room(self) -> int:
+        """How many more tasks the worker would take now."""
+        room = self._report.takes_in_all - self._handed_in_all
+        return 0 if self._report.leave else max(0, min(room, MOST_AT_ONCE))
+
+    def _exchange_if_due(self) -> None:
+        now = time.monotonic()
+        looks = self._room > 0 and (not self._is_dry or self._vigil.pause_seconds() == 0)
+        if now < self._resumes_at or not (self._endings or looks):
+            return
+        if not self._worker_is_running():
+            self._resumes_at = now + WATCH_SECONDS
+            return
+        try:
+            self._exchange()
+        except DeclaredDead:
+            self._wire.send(News(is_dead=True))
+            raise EOFError from None
+        except OutlastError as error:
+            self._fail(error)
+
+    def _exchange(self) -> None:
+        if self._failures >= SINGLY_AFTER_FAILURES and len(self._endings) > 1:
+            self._settle_singly()
+        self._vigil.begin()
+        heal_before_claim(self._session, force=False)
+        endings = dict(self._endings)
+        began_mono_ms = self._session.now().mono_ms
+        done = self._trade(list(endings.values()))
+        came_up_empty = self._room > 0 and not done.claimed and not self._is_dry
+        # Before the well is called dry, what the dead left behind is looked for.
+        if came_up_empty and heal_before_claim(self._session, force=True):
+            done = Exchanged(done.answers, self._trade([]).claimed)
+        self._failures = 0
+        self._tell(list(endings), done, began_mono_ms)
+
+    def _trade(self, settlements: list[Settlement]) -> Exchanged:
+        request = ClaimRequest(
+            self._request.worker, self._room, self._request.queues, self._request.kinds,
+            started=False, excluding=frozenset(self._report.excluding),
+        )  # fmt: skip
+        session = self._session
+        return self._store.exchange(
+            settlements, request, session.now(), self._lease_ms, session.now
+        )
+
+    def _lease_ms(self, kind: str) -> int:
+        return self._begin.lease_ms_by_kind[kind]
+
+    def _tell(self, ended: list[Proof], done: Exchanged, began_mono_ms: int = 0) -> None:
+        looked = self._room > 0
+        for claimed in done.claimed:
+            self._held[claimed.grant.seq, claimed.grant.token] = claimed
+        self._handed_in_all += len(done.claimed)
+        lost = [key for key, answer in zip(ended, done.answers, strict=True) if answer is None]
+        for key in ended:
+            self._held.pop(key, None)
+            self._endings.pop(key, None)
+        was_dry = self._is_told_dry
+        if looked:
+            self._listen(is_dry=not done.claimed)
+            self._is_told_dry = not done.claimed
+        awaits_retries = looked and not done.claimed and self._awaits_retries()
+        if not (done.claimed or ended) and was_dry and awaits_retries == self._told_retries:
+            return
+        self._told_retries = awaits_retries
+        self._wire.send(
+            News(
+                handed=done.claimed,
+                claimed_mono_ms=began_mono_ms,
+                settled=[key for key in ended if key not in lost] if lost else ended,
+                lost=lost,
+                is_dry=not done.claimed if looked else None,
+                awaits_retries=awaits_retries,
+            )
+        )
+
+    def _awaits_retries(self) -> bool:
+        """Whether tasks of ours wait for their next try, so that empty is not yet empty."""
+        if not self._begin.until_empty:
+            return False
+        with suppress(OutlastError):
+            return self._store.retries_are_due(
+                self._begin.queues, self._begin.kinds, self._report.excluding
+            )
+        return False
+
+    def _listen(self, is_dry: bool) -> None:
+        """Others send hints to whoever listens, so nobody listens while there is work enough."""
+        self._is_dry = is_dry
+        if is_dry and self._ear is None:
+            self._ear = self._store.ear(for_work=True)
+            self._is_dry = self._vigil.pause_seconds() > 0
+        elif not is_dry and self._ear is not None and self._room == 0:
+            self._ear.close()
+            self._ear = None
+
+    def _fail(self, error: OutlastError) -> None:
+        """Nothing is dropped: what could not be stored is tried again, more and more patiently."""
+        self._failures += 1
+        pause_seconds = FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10)
+        self._resumes_at = time.monotonic() + min(pause_seconds, LONGEST_PAUSE_SECONDS)
+        self._wire.send(News(trouble=str(error)))
+
+    def _settle_singly(self) -> None:
+        """One ending that cannot be stored must not keep the others; in the end it fails."""
+        nothing = ClaimRequest(self._request.worker, 0, self._request.queues, started=False)
+        session = self._session
+        for key, settlement in list(self._endings.items()):
+            try:
+                answers = self._store.exchange(
+                    [settlement], nothing, session.now(), self._lease_ms, session.now
+                )
+            except DeclaredDead:
+                raise
+            except OutlastError as error:
+                if self._failures >= HOPELESS_AFTER_FAILURES:
+                    text = f"how it ended could not be stored: {error}"
+                    cause = Cause(Outcome.FAIL, WORKER, error=text, retryable=False)
+                    self._endings[key] = settlement._replace(cause=cause, result=None)
+            else:
+                self._tell([key], Exchanged(answers.answers, []))
+
+    # Signs of life
+
+    def _beat_if_due(self) -> None:
+        now = time.monotonic()
+        if now < self._beat_at:
+            return
+        if not self._worker_is_running():
+            self._beat_at = now + WATCH_SECONDS
+            return
+        session, held = self._session, list(self._held.items())
+        began_mono_ms = session.now().mono_ms
+        try:
+            current = self._store.beat(
+                self._begin.worker,
+                [(one.grant, one.lease_ms) for _, one in held],
+                session.now(),
+                serves=self._begin.serves,
+                stuck=self._report.stuck,
+                progress=self._report.progress,
+                clock=session.now,
+            )
+        except DeclaredDead:
+            self._wire.send(News(is_dead=True))
+            raise EOFError from None
+        except OutlastError as error:
+            self._beat_at = now + self._beat_pause_seconds
+            self._beat_pause_seconds = min(self._beat_pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+            self._wire.send(News(trouble=f"a beat failed and is tried again: {error}"))
+            return
+        self._beat_pause_seconds = FIRST_PAUSE_SECONDS
+        self._beat_at = now + self._begin.beat_ms / 1000
+        self._lose([key for (key, _), is_ours in zip(held, current, strict=True) if not is_ours])
+        self._wire.send(News(beaten_mono_ms=began_mono_ms))
+
+    def _watch_if_due(self) -> None:
+        """A task that was cancelled or taken back should not keep its handler busy for long."""
+        now = time.monotonic()
+        if now < self._watch_at or not self._held:
+            return
+        self._watch_at = now + WATCH_SECONDS
+        with suppress(OutlastError):
+            changes = self._store.changes()
+            if changes == self._watched:
+                return
+            held = [(key, one.grant) for key, one in self._held.items()]
+            current = self._store.current_among([grant for _, grant in held])
+            self._lose([key for (key, _), ours in zip(held, current, strict=True) if not ours])
+            self._watched = changes
+
+    def _lose(self, keys: list[Proof]) -> None:
+        lost = [key for key in keys if key not in self._endings]
+        for key in lost:
+            self._held.pop(key, None)
+        if lost:
+            self._wire.send(News(lost=lost))
+
+    # Waiting
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        if self._resumes_at > now:
+            until = min(self._resumes_at, self._beat_at)
+        elif self._endings or (self._room > 0 and not self._is_dry):
+            return
+        else:
+            until = self._beat_at
+        if self._held:
+            until = min(until, self._watch_at)
+        if self._wire.has_unsent:
+            until = min(until, now + 0.01)
+        seconds = max(0.0, until - now)
+        if self._ear is None or self._room == 0:
+            select.select([self._wire], [], [], seconds)
+            return
+        pause_seconds = self._vigil.pause_seconds()
+        if self._ear.wait(min(seconds, pause_seconds), self._wire.fileno()):
+            self._is_dry = False

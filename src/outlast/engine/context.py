@@ -1,0 +1,107 @@
+"""What a running handler is given as `ctx`: its task, its way to record progress, its alarms."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from outlast.domain.task import Checkpoint
+from outlast.engine import checkpoint
+from outlast.engine.session import Session
+from outlast.errors import TaskCancelled
+from outlast.store.records import Claimed
+
+
+class Context:
+    """One attempt of one task, as its handler sees it. A handler that looks at `cancelled` now
+    and then stops early when its result is no longer wanted; nothing interrupts it by force."""
+
+    __slots__ = ("_alarm", "_session", "cancelled", "claimed", "progressed", "reason", "stopping")
+
+    def __init__(self, session: Session, claimed: Claimed) -> None:
+        self._session = session
+        self._alarm: threading.Event | None = None
+        self.claimed = claimed
+        self.cancelled = False
+        """Whether the task was cancelled, timed out or taken back: no result counts any more."""
+        self.stopping = False
+        """Whether the worker is about to stop: finish, or record progress, soon."""
+        self.reason: str | None = None
+        """Why the task was cancelled."""
+        self.progressed: dict[str, Any] | None = None
+        """What the handler last said of its progress; the next beat carries it."""
+
+    def __repr__(self) -> str:
+        """Names the task and never its payload."""
+        return f"<Context of task {self.task_id} ({self.kind}), attempt {self.attempt}>"
+
+    @property
+    def task_id(self) -> str:
+        """The task's id."""
+        return self.claimed.task_id
+
+    @property
+    def kind(self) -> str:
+        """The task's kind."""
+        return self.claimed.kind
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self.claimed.queue
+
+    @property
+    def group(self) -> str | None:
+        """The group it belongs to."""
+        return self.claimed.group
+
+    @property
+    def attempt(self) -> int:
+        """Which execution this is, from 1."""
+        return self.claimed.attempt
+
+    def checkpoint(self, type: str, data: Any, metadata: Any = None) -> Checkpoint:
+        """Append a record of progress that survives a crash."""
+        return checkpoint.add(self._session, self.claimed, type, data, metadata).result()
+
+    def latest_checkpoint(self, type: str | None = None) -> Checkpoint | None:
+        """The newest checkpoint of this task, perhaps of an earlier attempt."""
+        found = checkpoint.find(self._session.store, self.task_id, type, 1)
+        return found[0] if found else None
+
+    def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
+        """Say how far the work is; the worker's next beat carries it."""
+        self.progressed = {"task_id": self.task_id, "done": done, "total": total, "note": note}
+
+    def raise_if_cancelled(self) -> None:
+        """Raise TaskCancelled when the result is no longer wanted."""
+        if self.cancelled:
+            raise TaskCancelled(self.task_id)
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but no longer than until the task is cancelled or the worker stops.
+
+        True when that happened.
+        """
+        if self._alarm is None:
+            self._alarm = threading.Event()
+        if self.cancelled or self.stopping:
+            return True
+        return self._alarm.wait(seconds) and (self.cancelled or self.stopping)
+
+    def cancel(self, reason: str) -> None:
+        """The worker's word that no result counts any more."""
+        self.reason = self.reason or reason
+        self.cancelled = True
+        self._ring()
+
+    def stop_soon(self) -> None:
+        """The worker's word that it is about to stop."""
+        self.stopping = True
+        self._ring()
+
+    def _ring(self) -> None:
+        if self._alarm is not None:
+            self._alarm.set()
+
+
+Making = Callable[[Claimed], Context]

@@ -1,0 +1,206 @@
+"""What an enqueue is about to store: checked, encoded and summed, before anything is opened."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+from outlast.clock import Instant
+from outlast.domain import codec
+from outlast.domain.duration import LONGEST_MS, Duration, duration_ms
+from outlast.domain.names import checked_name, checked_whole
+from outlast.engine.ids import new_id, new_ids
+from outlast.errors import InvalidInput
+from outlast.settings import Settings
+from outlast.store.records import Key, NewTask, Statement
+
+ENCODED_AT_ONCE = 128
+MAX_PRIORITY = (1 << 31) - 1
+DEFAULT_QUEUE = "default"
+
+# Spares the detour by which a named tuple is usually made.
+_new_tuple = tuple.__new__
+
+
+class Options(NamedTuple):
+    """What an enqueue may say beside kind and payload; None: what its function says, if any."""
+
+    queue: str | None = None
+    priority: int | None = None
+    group: str | None = None
+    delay: Duration | None = None
+    run_at: datetime | None = None
+    max_retries: int | None = None
+    also: Sequence[Statement] = ()
+
+
+_ALSO = 'also takes a list of (sql, values) pairs such as ("INSERT INTO t VALUES (?)", (1,))'
+
+
+def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
+    """The caller's statements, refused early if they are not pairs of text and values."""
+    if also == ():
+        return ()
+    if not isinstance(also, tuple | list):
+        raise InvalidInput(_ALSO)
+    for item in also:
+        is_pair = isinstance(item, tuple | list) and len(item) == 2
+        if not is_pair or not isinstance(item[0], str) or not item[0].strip():
+            raise InvalidInput(_ALSO)
+        if not isinstance(item[1], tuple | list | dict):
+            raise InvalidInput(_ALSO)
+    return tuple((text, values) for text, values in also)
+
+
+def template_of(kind: str, options: Options, settings: Settings, now: Instant) -> NewTask:
+    """All that the tasks of one call share, checked once."""
+    queue, priority, group, delay, run_at, retries, _ = options
+    max_retries = settings.max_retries if retries is None else retries
+    shared = (
+        kind,
+        DEFAULT_QUEUE if queue is None else queue,
+        0 if priority is None else priority,
+        max_retries,
+        settings.max_recovery_attempts,
+    )
+    try:
+        template = _checked_once(*shared)
+    except TypeError:
+        # What cannot be remembered is no name and no number.
+        template = _checked_once.__wrapped__(*shared)
+    if group is None and delay is None and run_at is None:
+        return template
+    return template._replace(
+        group=None if group is None else checked_name(group, "group"),
+        not_before_ms=_not_before(options, now),
+    )
+
+
+@lru_cache(maxsize=128, typed=True)
+def _checked_once(
+    kind: str, queue: str, priority: int, max_retries: int, max_recoveries: int
+) -> NewTask:
+    """Programs enqueue few kinds to few queues, so nearly every call finds this done."""
+    return NewTask(
+        "",
+        checked_name(kind, "kind"),
+        checked_name(queue, "queue"),
+        checked_whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
+        None,
+        None,
+        0,
+        checked_whole(max_retries, "max_retries", 0, 1_000_000),
+        max_recoveries,
+        None,
+    )
+
+
+def _not_before(options: Options, now: Instant) -> int | None:
+    if options.delay is not None and options.run_at is not None:
+        raise InvalidInput("give delay or run_at, not both")
+    if options.delay is not None:
+        delay_ms = duration_ms(options.delay, "delay")
+        return now.utc_ms + delay_ms if delay_ms else None
+    if options.run_at is None:
+        return None
+    if not isinstance(options.run_at, datetime) or options.run_at.tzinfo is None:
+        raise InvalidInput("run_at must be a datetime with a time zone, such as datetime.now(UTC)")
+    try:
+        at_ms = round(options.run_at.timestamp() * 1000)
+    except (OverflowError, ValueError):
+        at_ms = LONGEST_MS + 1
+    if at_ms > now.utc_ms + LONGEST_MS:
+        raise InvalidInput(f"run_at must be within a hundred years, not {options.run_at}")
+    return at_ms if at_ms > now.utc_ms else None
+
+
+def one(
+    template: NewTask,
+    payload: Any,
+    task_id: str | None,
+    key: str | None,
+    settings: Settings,
+    *,
+    name: str = "payload",
+) -> NewTask:
+    """One task of a call: its own id, payload, checksum and key."""
+    _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, *_ = template
+    task_id = new_id() if task_id is None else checked_name(task_id, "id")
+    text = None if payload is None else codec.encode(payload, name)
+    return _new_tuple(
+        NewTask,
+        (
+            task_id, kind, queue, priority, group, text, codec.payload_sum(task_id, kind, text),
+            max_retries, max_recoveries, not_before_ms, None,
+            None if key is None else _reserved(key, kind, text, settings),
+        ),
+    )  # fmt: skip
+
+
+def _reserved(key: str, kind: str, text: str | None, settings: Settings) -> Key:
+    return Key(
+        checked_name(key, "idempotency_key"),
+        codec.request_hash(kind, None if text is None else codec.decode(text)),
+        duration_ms(settings.idempotency_ttl_seconds, "idempotency_ttl_seconds"),
+    )
+
+
+_ONE_FOR_EACH = "id and idempotency_key of enqueue_many need exactly one entry for each payload"
+
+
+def many(
+    template: NewTask,
+    payloads: Iterable[Any],
+    task_ids: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    settings: Settings,
+) -> Iterator[NewTask]:
+    """The tasks of a call for many, each made when its turn comes."""
+    for name, given in (("id", task_ids), ("idempotency_key", keys)):
+        if isinstance(given, str):
+            raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
+    if task_ids is None and keys is None:
+        yield from _many_plain(template, payloads)
+        return
+    n = -1
+    for n, payload in enumerate(payloads):
+        try:
+            task_id = None if task_ids is None else task_ids[n]
+            key = None if keys is None else keys[n]
+        except IndexError:
+            raise InvalidInput(_ONE_FOR_EACH) from None
+        yield one(template, payload, task_id, key, settings, name=f"payload {n}")
+    if any(given is not None and len(given) > n + 1 for given in (task_ids, keys)):
+        raise InvalidInput(_ONE_FOR_EACH)
+
+
+def _many_plain(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
+    """What one() makes of payloads that come with neither ids nor keys; quicker for many."""
+    _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, *_ = template
+    waiting, first = iter(payloads), 0
+    while chunk := list(islice(waiting, ENCODED_AT_ONCE)):
+        task_ids, texts = new_ids(len(chunk)), _texts(chunk, first)
+        sums = codec.payload_sums(task_ids, kind, texts)
+        first += len(chunk)
+        yield from [
+            _new_tuple(
+                NewTask,
+                (
+                    task_id, kind, queue, priority, group, text, checksum, max_retries,
+                    max_recoveries, not_before_ms, None, None,
+                ),
+            )
+            for task_id, text, checksum in zip(task_ids, texts, sums, strict=True)
+        ]  # fmt: skip
+
+
+def _texts(payloads: list[Any], first: int) -> Sequence[str | None]:
+    """Payloads as JSON; the first one that is refused is named by its place in the list."""
+    texts = codec.encode_plain(payloads)
+    if texts is not None:
+        return texts if "null" not in texts else [None if t == "null" else t for t in texts]
+    return [
+        None if payload is None else codec.encode(payload, f"payload {n}")
+        for n, payload in enumerate(payloads, first)
+    ]

@@ -1,0 +1,162 @@
+"""What can be asked of a store that was opened only to look: the reading half of the protocol."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from outlast.clock import Instant
+from outlast.domain.figures import Backlog, Stats
+from outlast.domain.lifecycle import Status
+from outlast.domain.task import Checkpoint, Group, Move, Task
+from outlast.domain.worker import WorkerInfo
+from outlast.store.future import Ear
+from outlast.store.records import (
+    Ahead,
+    Grant,
+    Holder,
+    Horizon,
+    KeyRecord,
+    SchemaReport,
+)
+
+
+class TaskListing(Protocol):
+    """A list of tasks of one moment, read on piece by piece."""
+
+    def more(self) -> list[Task]:
+        """The next ones; none when all were listed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the moment."""
+        ...
+
+
+class StoreReads(Protocol):
+    """What can be asked of a store that was opened only to look."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the store had to give up, and must be opened again."""
+        ...
+
+    def healing_is_due(self, now: Instant) -> bool:
+        """Whether heal would find anything; reads only."""
+        ...
+
+    def orphans_are_there(self, now: Instant) -> bool:
+        """Whether tasks are held by workers that are gone, or by leases that ran out."""
+        ...
+
+    def get(self, task_id: str) -> Task | None:
+        """One task."""
+        ...
+
+    def find(
+        self, status: Status | None, queue: str | None, group: str | None, limit: int
+    ) -> list[Task]:
+        """Tasks from one consistent read, newest first."""
+        ...
+
+    def snapshot(self, status: Status | None, queue: str | None, group: str | None) -> TaskListing:
+        """Every task of this moment, newest first, to be read on piece by piece."""
+        ...
+
+    def held_by(self, worker: str) -> list[Task]:
+        """Tasks that workers of this name hold now."""
+        ...
+
+    def counts(self, queue: str | None) -> dict[str, int]:
+        """How many tasks rest in each status."""
+        ...
+
+    def backlog(self, queue: str | None, limit: int) -> Backlog:
+        """What is pending or running, and up to so many groups that it belongs to."""
+        ...
+
+    def stats(self, now: Instant, stale_ms: int) -> Stats:
+        """The store in numbers, from one consistent read; silence counts from `stale_ms` on."""
+        ...
+
+    def group(self, group_id: str) -> Group | None:
+        """A group's roll-up."""
+        ...
+
+    def history(self, task_id: str) -> list[Move] | None:
+        """A task's moves, oldest first."""
+        ...
+
+    def checkpoints(self, task_id: str, type: str | None, newest: int) -> list[Checkpoint]:
+        """The newest checkpoints of a task in ascending order, perhaps of one type."""
+        ...
+
+    def checkpoints_of_type(self, type: str, newest: int) -> list[Checkpoint]:
+        """The newest checkpoints of one type across all tasks, newest first."""
+        ...
+
+    def checkpoint_counts(self, task_id: str) -> dict[str, int]:
+        """How many checkpoints of each type a task has."""
+        ...
+
+    def keys(
+        self, task_id: str | None, group: str | None, status: str | None, limit: int
+    ) -> list[KeyRecord]:
+        """Idempotency keys of a task, of a group, or in a status; newest first."""
+        ...
+
+    def paused(self, queue: str) -> bool:
+        """Whether a queue is paused."""
+        ...
+
+    def ended_among(self, task_ids: Sequence[str]) -> list[str]:
+        """Those of these tasks that are final, or are not there at all."""
+        ...
+
+    def current_among(self, grants: Sequence[Grant]) -> list[bool]:
+        """Which of these leases are current: True for each whose task is held as it says."""
+        ...
+
+    def changes(self) -> int:
+        """A number that changes with every commit, by whomever; one cheap question."""
+        ...
+
+    def horizon(self, now: Instant) -> Horizon:
+        """When the next delayed task falls due, and when the next lease ends after this moment."""
+        ...
+
+    def held_by_row(self, row: int) -> dict[Grant, str]:
+        """The leases that a worker took ahead of their work, and the ids of their tasks."""
+        ...
+
+    def retries_are_due(
+        self, queues: Sequence[str], kinds: Sequence[str], excluding: Sequence[int]
+    ) -> bool:
+        """Whether tasks that were tried before wait for their next try; some rows apart."""
+        ...
+
+    def ear(self, for_work: bool) -> Ear:
+        """Listen for new work, or for results; whoever looks after this misses no hint."""
+        ...
+
+    def ahead_of(self, task: Task) -> Ahead:
+        """How many eligible tasks of its queue would be claimed before it; up to 1000 each."""
+        ...
+
+    def workers(self, now: Instant, stale_ms: int, limit: int) -> list[WorkerInfo]:
+        """Workers of all times, newest first, each judged now."""
+        ...
+
+    def living_workers(self, now: Instant, stale_ms: int, name: str | None) -> list[WorkerInfo]:
+        """The workers that are alive or stale, perhaps of one name."""
+        ...
+
+    def holder_of(self, task: Task, now: Instant, stale_ms: int) -> Holder | None:
+        """Who holds a running task, judged now."""
+        ...
+
+    def schema(self) -> SchemaReport:
+        """The schema as it stands."""
+        ...
+
+    def close(self, now: Instant) -> None:
+        """Leave the store in order."""
+        ...

@@ -1,0 +1,152 @@
+"""Handing tasks out and taking results back: the verbs of claim, and of exchange, which is both."""
+
+import logging
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from outlast.clock import Instant
+from outlast.domain.task import Task
+from outlast.errors import DeclaredDead
+from outlast.store.base import LeaseLength, Ticking
+from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Principal, Settlement
+from outlast.store.sqlite import claim, settle
+from outlast.store.sqlite.operation import ANYBODY, NOBODY
+from outlast.store.sqlite.serving import GIVE_BACK, Serving
+from outlast.store.sqlite.transaction import Transaction
+
+Verdicts = list[bool | None]
+
+log = logging.getLogger("outlast.store")
+
+
+class _Done(NamedTuple):
+    """What one transaction of an exchange did; `claimed` is None when it must come again."""
+
+    row: int
+    answers: Verdicts
+    claimed: list[Claimed] | None
+
+
+class Terms(NamedTuple):
+    """What both sides of an exchange need: the moment, and how long leases last."""
+
+    now: Instant
+    lease_ms: LeaseLength
+    clock: Ticking | None
+
+
+class Handing(Serving):
+    """The part of the store that moves tasks between the queue and their holders."""
+
+    def claim(
+        self,
+        request: ClaimRequest,
+        now: Instant,
+        lease_ms: LeaseLength,
+        clock: Ticking | None = None,
+    ) -> list[Claimed]:
+        """Move the best eligible tasks to running and hand them out."""
+        return self.exchange((), request, now, lease_ms, clock).claimed
+
+    def exchange(
+        self,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest,
+        now: Instant,
+        lease_ms: LeaseLength,
+        clock: Ticking | None = None,
+    ) -> Exchanged:
+        """End leases and hand out new ones in one transaction; a limit of 0 hands out nothing."""
+        if not settlements and self._would_come_up_empty(request, now):
+            return Exchanged([], [])
+        holding, terms = self._holding, Terms(now, lease_ms, clock)
+        answers: Verdicts | None = None
+        while True:
+            incarnation = holding.incarnation()
+            try:
+                done = self._exchange(settlements if answers is None else (), request, terms)
+            except DeclaredDead:
+                holding.begin_anew(incarnation)
+                log.warning("this process was declared dead by another and begins anew")
+                continue
+            answers = done.answers if answers is None else answers
+            if done.claimed is not None:
+                self._came_up_empty = not done.claimed and request.limit > 0
+                return Exchanged(answers, done.claimed)
+
+    def _would_come_up_empty(self, request: ClaimRequest, now: Instant) -> bool:
+        """An idle poller asks by reading, so that it never stands in a writer's way."""
+        return (
+            self._came_up_empty
+            and not self._holding.doubtful
+            and not self._read(
+                "looking for work", lambda tx: claim.anything_eligible(tx, request, now)
+            )
+        )
+
+    def _exchange(
+        self, settlements: Sequence[Settlement], request: ClaimRequest, terms: Terms
+    ) -> _Done:
+        """What a doubtful claim may have taken is given back first, in the same transaction."""
+        holding = self._holding
+        incarnation = holding.incarnation()
+        doubtful: list[Settlement] = []
+        handed: list[Claimed] = []
+
+        def operation(tx: Transaction) -> _Done:
+            moment = terms.clock() if terms.clock else terms.now
+            doubtful[:] = holding.doubtful
+            settle.settle_grants(tx, doubtful, moment)
+            answers = settle.settle_grants(tx, settlements, moment)
+            row = holding.row(tx, request.worker, moment)
+            claiming = claim.Claim(request, row, self._token_floor, moment, terms.lease_ms)
+            claimed = claim.claim_tasks(tx, claiming) if request.limit else []
+            handed[:] = claimed or ()
+            return _Done(row, answers, claimed)
+
+        def doubt() -> None:
+            holding.doubt([Settlement(one.grant, one.task_id, GIVE_BACK) for one in handed])
+
+        pending = self._submit(
+            "claim",
+            operation,
+            chain((one.task_id for one in handed), (one.task_id for one in settlements)),
+            wakes=ANYBODY if settlements else NOBODY,
+            in_doubt=doubt,
+        )
+        try:
+            done = pending.result()
+        except BaseException:
+            if pending.committed:
+                # The caller was interrupted, so nobody holds these leases.
+                doubt()
+            raise
+        holding.remember(request.worker, done.row, incarnation)
+        holding.is_settled(doubtful)
+        holding.forget([one.grant for one in settlements])
+        return done
+
+    def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
+        """Remove the best eligible tasks and return them: at most once, lost if you crash."""
+        taken: list[Task] | None = None
+        while taken is None:
+            taken = self._write("claim", lambda tx: claim.take_tasks(tx, request, now))
+        return taken
+
+    def principal(self, worker: str, now: Instant) -> Principal:
+        """This process as a worker of that name, registered, for an assistant to act for."""
+        holding = self._holding
+        while True:
+            incarnation = holding.own()
+            try:
+                row = self._write("claim", lambda tx: holding.row(tx, worker, now))
+            except DeclaredDead:
+                holding.begin_anew(incarnation)
+                continue
+            holding.remember(worker, row, incarnation)
+            return Principal(worker, row, incarnation.id, incarnation.lock_file.descriptor)
+
+    def note_end(self, grants: Sequence[Grant]) -> None:
+        """The ends of these leases are committed, by an assistant: their notes may go."""
+        self._holding.forget(grants)

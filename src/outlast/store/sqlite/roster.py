@@ -1,0 +1,158 @@
+"""The workers as their table and the kernel tell of them: who lives, who holds and serves what."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outlast import _host
+from outlast.clock import Instant
+from outlast.domain import codec
+from outlast.domain.task import utc, utc_of
+from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState, state_of
+from outlast.store.records import Holder
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.liveness import Peer, Verdict, judge
+from outlast.store.sqlite.lockfile import ProbedLock, read_begun
+from outlast.store.sqlite.transaction import Row, Transaction
+
+MAX_TASKS_SHOWN = 1000
+
+PEER_COLUMNS = len(Peer._fields)
+
+
+class Listed(NamedTuple):
+    """A row of the workers' table, after the columns that tell whom to judge."""
+
+    seq: int
+    host: str
+    state: str
+    registered_at: int
+    beat_at: int
+    beat_mono_ms: int
+    ended_at: int | None
+    beat_task_id: str | None
+    progress: str | None
+    serves: str | None
+    stuck: str | None
+
+
+LISTED_COLUMNS = slice(PEER_COLUMNS, PEER_COLUMNS + len(Listed._fields))
+LEASE_COLUMNS = slice(LISTED_COLUMNS.stop, None)
+
+
+class Roster:
+    """Reads the workers' table and judges each process of it once."""
+
+    def __init__(self, folder: SideFolder, own: str, now: Instant, stale_ms: int) -> None:
+        self._folder = folder
+        self._own = own
+        self._now = now
+        self._stale_ms = stale_ms
+        self._verdicts: dict[str, Verdict] = {}
+
+    def newest(self, tx: Transaction, limit: int) -> list[WorkerInfo]:
+        """The newest first, the dead among them; those that may live are there in any case."""
+        living = tx.rows("workers_living", {"name": None})
+        rows = {_seq(row): row for row in living}
+        for row in tx.rows("workers_newest", {"limit": limit}):
+            if len(rows) < limit:
+                rows.setdefault(_seq(row), row)
+        return [self._info(tx, rows[seq]) for seq in sorted(rows, reverse=True)]
+
+    def living(self, tx: Transaction, name: str | None) -> list[WorkerInfo]:
+        """Those that nobody has declared dead, perhaps of one name."""
+        rows = sorted(tx.rows("workers_living", {"name": name}), key=_seq, reverse=True)
+        return [self._info(tx, row) for row in rows]
+
+    def holder(self, row: Row) -> Holder:
+        """Who holds a task, and whether it still can."""
+        peer, listed = Peer(*row[:PEER_COLUMNS]), Listed(*row[LISTED_COLUMNS])
+        ends_at, ends_mono_ms, unstarted, *lease = row[LEASE_COLUMNS]
+        left_ms = ends_mono_ms - self._now.mono_ms
+        if peer.boot_id != _host.boot_id():
+            left_ms = ends_at - self._now.utc_ms
+        return Holder(
+            name=peer.name,
+            host=listed.host,
+            pid=peer.pid,
+            state=self._state(peer, listed),
+            silent_ms=self._silent_ms(peer, listed),
+            is_this_process=peer.incarnation == self._own,
+            lease_ran_out=left_ms <= 0,
+            waits_for_its_turn=bool(unstarted) and self._has_not_begun(peer, tuple(lease)),
+            stuck=_stuck(listed.stuck),
+        )
+
+    def _info(self, tx: Transaction, row: Row) -> WorkerInfo:
+        peer, listed = Peer(*row[:PEER_COLUMNS]), Listed(*row[LISTED_COLUMNS])
+        held = {"holder": listed.seq, "limit": MAX_TASKS_SHOWN}
+        count = tx.value("held_count", {"holder": listed.seq})
+        return WorkerInfo(
+            name=peer.name,
+            incarnation=peer.incarnation,
+            host=listed.host,
+            pid=peer.pid,
+            state=self._state(peer, listed),
+            registered_at=utc_of(listed.registered_at),
+            beat_at=utc_of(listed.beat_at),
+            silent_seconds=self._silent_ms(peer, listed) / 1000,
+            ended_at=utc(listed.ended_at),
+            task_ids=tuple(one for (one,) in tx.rows("held_ids", held)) if count else (),
+            task_count=count,
+            beat_task_id=listed.beat_task_id,
+            progress=None if listed.progress is None else codec.decode(listed.progress),
+            serves=serves_from(listed.serves),
+            stuck=_stuck(listed.stuck),
+        )
+
+    def _state(self, peer: Peer, listed: Listed) -> WorkerState:
+        stored = WorkerState(listed.state)
+        is_gone = stored is WorkerState.ALIVE and self._verdict(peer) is Verdict.DEAD
+        return state_of(stored, is_gone, self._silent_ms(peer, listed), self._stale_ms)
+
+    def _verdict(self, peer: Peer) -> Verdict:
+        """All names of a process share its fate; of its own, whoever asks is the living proof."""
+        if peer.incarnation == self._own:
+            return Verdict.ALIVE
+        if peer.incarnation not in self._verdicts:
+            self._verdicts[peer.incarnation] = judge(peer, self._folder).verdict
+        return self._verdicts[peer.incarnation]
+
+    def _has_not_begun(self, peer: Peer, lease: tuple[int, ...]) -> bool:
+        """Whether the notes of a worker, if they can be read, do not name a task it prefetched."""
+        try:
+            lock = ProbedLock(self._folder.workers / Path(peer.lock_file).name, peer.lock_inode)
+        except OSError:
+            return False
+        with closing(lock):
+            begun = read_begun(lock.descriptor, peer.incarnation)
+        return begun.whole and lease not in begun.tasks
+
+    def _silent_ms(self, peer: Peer, listed: Listed) -> int:
+        """Since its last beat; only within one boot do monotonic times compare."""
+        if peer.boot_id == _host.boot_id():
+            return max(0, self._now.mono_ms - listed.beat_mono_ms)
+        return max(0, self._now.utc_ms - listed.beat_at)
+
+
+def _seq(row: Row) -> int:
+    return int(row[PEER_COLUMNS])
+
+
+def serves_from(text: str | None) -> Serves | None:
+    """What a worker says that it serves."""
+    if text is None:
+        return None
+    said: dict[str, Any] = codec.decode(text)
+    kinds = said.get("kinds")
+    return Serves(
+        tuple(said.get("queues", ())),
+        None if kinds is None else tuple(kinds),
+        said.get("concurrency"),
+    )
+
+
+def _stuck(text: str | None) -> tuple[StuckHandler, ...]:
+    said: Iterable[dict[str, Any]] = () if text is None else codec.decode(text)
+    return tuple(StuckHandler(one["task_id"], one["kind"], utc_of(one["since_ms"])) for one in said)

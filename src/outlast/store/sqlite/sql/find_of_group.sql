@@ -1,4 +1,0 @@
-SELECT * FROM task_records
-WHERE group_id = :group AND (:status IS NULL OR status = :status)
-  AND (:queue IS NULL OR queue = :queue)
-ORDER BY seq DESC LIMIT :limit

@@ -1,3 +1,0 @@
-SELECT * FROM task_records
-WHERE (:status IS NULL OR status = :status) AND (:queue IS NULL OR queue = :queue)
-ORDER BY seq DESC LIMIT :limit

@@ -1,0 +1,4 @@
+SELECT id FROM tasks INDEXED BY idx_work_items_lease_holder
+WHERE holder = :holder AND holder IS NOT NULL AND status = 'running'
+ORDER BY seq
+LIMIT :limit

@@ -1,0 +1,42 @@
+"""With -v, recovery gives its reason for each task it took back or left alone."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import piped
+from tests.support.children import Child
+
+
+def _claims_and_waits(path: str, worker: str, *task_ids: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import hear, say
+
+    app = Outlast(path)
+    for task_id in task_ids:
+        app.enqueue("index", id=task_id, queue=worker)
+    app.claim(worker, queue=worker, limit=9)
+    say()
+    hear()
+
+
+@pytest.mark.proves("OBS-18")
+def test_verbose_shows_why_each_task_was_or_was_not_recovered(database: Path) -> None:
+    with Child(_claims_and_waits, database, "living", "t1", "t2") as living:
+        living.hear()
+        with Child(_claims_and_waits, database, "dying", "t3", "t4") as dying:
+            dying.hear()
+            dying.kill()
+        done = piped(database.parent, "-v", "queue", "pause", "x", "--store", database)
+        quiet = piped(database.parent, "queue", "pause", "y", "--store", database)
+    assert (done.returncode, quiet.stderr) == (0, "")
+    lines = done.stderr.splitlines()
+    for task_id, reason in {
+        "t1": f"stays with worker living (pid {living.pid}): its process lives",
+        "t2": f"stays with worker living (pid {living.pid}): its process lives",
+        "t3": f"worker dying (pid {dying.pid}) died while running this task",
+        "t4": f"worker dying (pid {dying.pid}) died while running this task",
+    }.items():
+        (line,) = [one for one in lines if f" task {task_id} " in one]
+        assert " debug outlast.heal: " in line
+        assert reason in line

@@ -1,0 +1,192 @@
+"""What runs inside the workers that crash tests kill: their handlers, and what they record."""
+
+import ctypes
+import logging
+import os
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outlast import Outlast, Settings
+from outlast.domain.lifecycle import Outcome
+from outlast.engine import worker as worker_module
+from outlast.engine.context import Context
+from outlast.engine.desk import Desk, Entry
+from outlast.engine.functions import FunctionOptions, TaskFunction
+from outlast.engine.hands import Job
+from outlast.engine.letters import Ending, Proof
+from outlast.store.records import Claimed
+from tests.support.childside import die, say
+from tests.support.history import Recorder, result_of
+
+FOR_EVER_SECONDS = 600
+
+_VERBS = {Outcome.COMPLETE: "complete", Outcome.FAIL: "fail", Outcome.RELEASE: "release"}
+
+
+class _Here:
+    """The worker of this process, and where its handlers leave their signs."""
+
+    name: str
+    signs: Path
+
+
+def folder_beside(database: Path | str, name: str) -> Path:
+    """A folder that workers and tests share."""
+    folder = Path(database).parent / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def leave(folder: Path, name: str, text: str = "") -> None:
+    """Leave a sign, under another name first, so that whoever finds it finds it whole."""
+    new = folder / f".{name}.{os.getpid()}"
+    new.write_text(text)
+    new.rename(folder / name)
+
+
+def work(path: str, name: str, settings: dict[str, Any], options: dict[str, Any]) -> None:
+    """Run a worker, and say what it did once it is done."""
+    _Here.name, _Here.signs = name, folder_beside(path, "signs")
+    RecordingDesk.recorder = recorder = Recorder(folder_beside(path, "histories"), name)
+    RecordingDesk.is_eager = options.pop("eager", False)
+    vars(worker_module)["Desk"] = RecordingDesk
+    logging.basicConfig(filename=_Here.signs / f"log of {name}", format="%(created)f %(message)s")
+    app = Outlast(path, settings=Settings(**settings))
+    for handler in (quick, held, stubborn, grips, poison, leaves_a_process):
+        app.task(handler)
+    app.functions.register(kills_its_process)
+    until_empty = options.pop("until_empty", False)
+    if strays := options.pop("strays", 0):
+        app.prefetch(name, limit=strays)
+    worker = app.worker(name=name, **options)
+    tally = worker.run(until_empty=until_empty)
+    recorder.leaving()
+    app.close()
+    say(asdict(tally))
+
+
+# Handlers
+
+
+def quick(ctx: Context, seconds: float = 0.0) -> str:
+    time.sleep(seconds)
+    return _result(ctx)
+
+
+def held(ctx: Context) -> str:
+    """At work until it is let go or called off."""
+    ctx.progress(1, total=2)
+    _sign("begun", ctx)
+    while not (_is_let_go(ctx) or ctx.cancelled):
+        time.sleep(0.01)
+    _sign("cancelled" if ctx.cancelled else "returned", ctx, ctx.reason or "")
+    return _result(ctx)
+
+
+def stubborn(ctx: Context) -> str:
+    """At work until it is let go, whatever it is told."""
+    _sign("begun", ctx)
+    while not _is_let_go(ctx):
+        time.sleep(0.01)
+    _sign("finished", ctx)
+    return _result(ctx)
+
+
+def grips(ctx: Context, fifo: str) -> str:
+    """Holds the interpreter in C, so that no thread of this process moves until it is let go."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    _sign("begun", ctx)
+    ctypes.PyDLL(None).read(descriptor, ctypes.create_string_buffer(1), 1)
+    _sign("finished", ctx)
+    return _result(ctx)
+
+
+def poison(ctx: Context) -> None:
+    _sign("begun", ctx)
+    die()
+
+
+def leaves_a_process(ctx: Context) -> str:
+    """Its child outlives the worker and inherits whatever a program can inherit from it."""
+    child = subprocess.Popen(["sleep", str(FOR_EVER_SECONDS)], close_fds=False)
+    _sign("begun", ctx, str(child.pid))
+    while not _is_let_go(ctx):
+        time.sleep(0.01)
+    return _result(ctx)
+
+
+def _kills_its_process() -> None:
+    """What the kernel does to a process that takes too much memory."""
+    die()
+
+
+# Found by this name in the process that runs it.
+kills_its_process = TaskFunction(
+    _kills_its_process, "kills_its_process", FunctionOptions(isolation="process")
+)
+
+
+def _result(ctx: Context) -> str:
+    return result_of(_Here.name, ctx.claimed.grant.token)
+
+
+def _sign(word: str, ctx: Context, text: str = "") -> None:
+    leave(_Here.signs, f"{word} {ctx.task_id} {ctx.attempt}", text)
+
+
+def _is_let_go(ctx: Context) -> bool:
+    return (_Here.signs / f"go {ctx.task_id}").exists()
+
+
+# The record
+
+
+class Seen(NamedTuple):
+    """A lease as the recorder wants it."""
+
+    task_id: str
+    token: int
+    attempt: int
+    lease_ms: int
+
+
+class RecordingDesk(Desk):
+    """Records each lease when it arrives, and each ending once it is said to be committed."""
+
+    recorder: Recorder
+    is_eager = False
+    """Whether it takes as many tasks ahead as it may, from the first moment."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._seen: dict[Proof, Seen] = {}
+        self._put_down_at: dict[Proof, float] = {}
+
+    def _room(self) -> int:
+        free = 0 if self._stops_at is not None else self._free_slots()
+        if self.is_eager and free:
+            return max(0, free + self._prefetch - len(self._open))
+        return super()._room()
+
+    def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
+        for one in handed:
+            seen = Seen(one.task_id, one.grant.token, one.attempt, one.lease_ms)
+            self._seen[one.grant.seq, one.grant.token] = seen
+            self.recorder.leased([seen], claimed_mono_ms / 1000)
+        super()._hand_on(handed, claimed_mono_ms)
+
+    def _put_down(self, job: Job, entry: Entry) -> None:
+        self._put_down_at.setdefault((entry[0], entry[1]), time.monotonic())
+        super()._put_down(job, entry)
+
+    def _settled(self, proofs: list[Proof]) -> None:
+        for proof in proofs:
+            entry = self._unsettled.get(proof)
+            if entry is not None:
+                outcome = entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE
+                asked_at = self._put_down_at[proof]
+                self.recorder.wrote(self._seen[proof], _VERBS[outcome], True, asked_at)
+        super()._settled(proofs)
