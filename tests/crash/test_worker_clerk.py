@@ -192,7 +192,9 @@ def test_a_handler_that_holds_the_interpreter_is_not_taken_for_dead(
         app.enqueue("grips", {"fifo": str(fifo)}, id="t")
         app.enqueue("quick", {}, id="neighbour")
         settings = {"lease_seconds": 2, "heartbeat_interval_seconds": 0.2}
-        with WorkerChild(database, settings=settings, concurrency=2, eager=True) as worker:
+        with WorkerChild(
+            database, settings=settings, concurrency=2, desk_pause_seconds=0.1
+        ) as worker:
             worker.begun("t")
             lease_ends_ms = lease_ends_mono_ms(database, "t")
             _await_beats(app, 3)

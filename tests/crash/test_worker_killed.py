@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from tests.crash.working import (
     WorkerChild,
     assert_history_is_sound,
@@ -26,9 +26,9 @@ TASKS = 400
 POISON_AND_NEIGHBOURS = 100
 
 
-def _completed(database: Path) -> int:
-    with looking(database) as app:
-        return app.counts()["completed"]
+def _done(app: Outlast, count: int) -> None:
+    """Waits until so many tasks are done."""
+    until(lambda: app.counts()["completed"] >= count, f"there are no {count} tasks done")
 
 
 def test_workers_killed_under_load_lose_nothing_and_nothing_is_done_twice(database: Path) -> None:
@@ -36,14 +36,14 @@ def test_workers_killed_under_load_lose_nothing_and_nothing_is_done_twice(databa
         app.enqueue_many("quick", [{"seconds": 0.002}] * TASKS)
     killed_at: dict[str, float] = {}
     with ExitStack() as stack:
+        app = stack.enter_context(looking(database))
         victims = [stack.enter_context(WorkerChild(database, name)) for name in "ab"]
         survivor = stack.enter_context(WorkerChild(database, "c"))
         for part, victim in enumerate(victims, start=1):
-            enough = part * TASKS // 4
-            until(lambda enough=enough: _completed(database) > enough, "nothing is done")  # type: ignore[misc]
+            _done(app, part * TASKS // 4)
             killed_at[victim.name] = time.monotonic()
             victim.kill()
-        until(lambda: _completed(database) == TASKS, "the rest is not done")
+        _done(app, TASKS)
         survivor.signal(signal.SIGTERM)
         assert survivor.ended()["completed"] > 0
     assert_history_is_sound(database, killed_at)
@@ -96,9 +96,12 @@ def test_what_a_handler_started_does_not_keep_its_dead_worker_alive(database: Pa
 def test_a_handler_that_kills_its_worker_pays_alone_and_the_rest_is_done_in_the_end(
     database: Path,
 ) -> None:
-    """A supervisor starts the worker again each time; 99 tasks wait behind the poison each time."""
+    """A supervisor starts the worker again each time; 99 tasks wait behind the poison each time.
+
+    One crash is forgiven here instead of three: the worker is killed twice.
+    """
     ids = ["poison", *(f"t-{n}" for n in range(1, POISON_AND_NEIGHBOURS))]
-    with Outlast(database) as app:
+    with Outlast(database, settings=Settings(max_recovery_attempts=1)) as app:
         app.enqueue("poison", id="poison")
         app.enqueue_many("quick", [{}] * (POISON_AND_NEIGHBOURS - 1), id=ids[1:])
     lives_lost = 0
@@ -108,17 +111,17 @@ def test_a_handler_that_kills_its_worker_pays_alone_and_the_rest_is_done_in_the_
                 break
             lives_lost += 1
             assert _held_by_the_dead(database) == POISON_AND_NEIGHBOURS
-    assert lives_lost == 4
+    assert lives_lost == 2
     with Outlast(database) as app:
         poison = app.get("poison")
-        assert (poison.status, poison.attempt, poison.recovery_count) == ("failed", 4, 3)
+        assert (poison.status, poison.attempt, poison.recovery_count) == ("failed", 2, 1)
         assert app.history("poison")[-1].reason == "max_retries_exceeded"
         others = [app.get(task_id) for task_id in ids[1:]]
         assert {(one.status, one.attempt, one.recovery_count) for one in others} == {
             ("completed", 1, 0)
         }
         refunds = [move for move in app.history("t-1") if move.reason == "never_started"]
-        assert len(refunds) == 4
+        assert len(refunds) == 2
 
 
 def _held_by_the_dead(database: Path) -> int:
@@ -157,14 +160,17 @@ def test_a_worker_told_to_stop_under_load_leaves_no_orphans(database: Path, numb
         app.enqueue("stubborn", id="slow", priority=2)
         app.enqueue("held", id="done", priority=1)
         app.enqueue_many("quick", [{"seconds": 0.005}] * TASKS)
-    with WorkerChild(database, shutdown=3, eager=True, concurrency=4) as worker:
+    with (
+        WorkerChild(database, shutdown=2, eager=True, concurrency=4) as worker,
+        looking(database) as app,
+    ):
         worker.begun("slow")
         worker.begun("done")
-        until(lambda: _completed(database) > 20, "nothing is done")
+        _done(app, 20)
         worker.signal(number)
         worker.let_go("done")
         tally = worker.ended()
-    assert 20 < tally["completed"] < TASKS
+    assert 20 <= tally["completed"] < TASKS
     assert tally["released"] > 1, "more than the slow one was in hand"
     rows = foreign_rows(database, "SELECT DISTINCT status, attempt, recovery_count FROM tasks")
     assert sorted(rows) == [["completed", 1, 0], ["pending", 0, 0]]

@@ -52,6 +52,7 @@ def work(path: str, name: str, settings: dict[str, Any], options: dict[str, Any]
     _Here.name, _Here.signs = name, folder_beside(path, "signs")
     RecordingDesk.recorder = recorder = Recorder(folder_beside(path, "histories"), name)
     RecordingDesk.is_eager = options.pop("eager", False)
+    RecordingDesk.pause_seconds = options.pop("desk_pause_seconds", 0.0)
     vars(worker_module)["Desk"] = RecordingDesk
     logging.basicConfig(filename=_Here.signs / f"log of {name}", format="%(created)f %(message)s")
     app = Outlast(path, settings=Settings(**settings))
@@ -158,18 +159,29 @@ class RecordingDesk(Desk):
 
     recorder: Recorder
     is_eager = False
-    """Whether it takes as many tasks ahead as it may, from the first moment."""
+    """Whether it takes as many tasks ahead as it may, from the first moment, and keeps them."""
+
+    pause_seconds = 0.0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._seen: dict[Proof, Seen] = {}
         self._put_down_at: dict[Proof, float] = {}
 
+    def _watch_clocks(self) -> None:
+        """The worst place to be kept waiting in: news is read, and what it says grows old."""
+        time.sleep(self.pause_seconds)
+        super()._watch_clocks()
+
     def _room(self) -> int:
         free = 0 if self._stops_at is not None else self._free_slots()
         if self.is_eager and free:
             return max(0, free + self._prefetch - len(self._open))
         return super()._room()
+
+    def _share(self) -> None:
+        if not self.is_eager:
+            super()._share()
 
     def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
         for one in handed:

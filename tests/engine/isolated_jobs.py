@@ -346,3 +346,9 @@ def waits_to_stop(ctx: Context, sign: str) -> bool:
 def uses_a_store(path: str) -> str:
     """A handler may enqueue more work; its process opens the store for itself."""
     return Outlast(path).enqueue("more").id
+
+
+@isolated
+def pay_apart(ctx: Context, invoice: str) -> str:
+    ctx.complete("paid apart", also=[("INSERT INTO paid VALUES (?)", (invoice,))])
+    return "not this"

@@ -70,6 +70,7 @@ def test_what_was_taken_ahead_is_put_back_uncharged(live: Outlast) -> None:
         gate.wait_for(1)
         assert live.counts()["running"] > 1
         shift.worker.stop()
+        eventually(lambda: live.counts()["running"] == 1)
         gate.open()
         tally = shift.ended()
     assert tally.completed == 1001
@@ -189,6 +190,28 @@ def test_a_stop_that_comes_before_the_run_ends_it(live: Outlast) -> None:
     worker.stop()
     assert worker.run().completed == 0
     assert worker.run(until_empty=True).completed == 1, "it counted once"
+
+
+def test_a_task_claimed_at_the_last_moment_is_put_back(make_app: MakeApp) -> None:
+    """Nobody would be at work on it, while its worker's process lives on and its lease lasts."""
+    app = make_app()
+
+    @app.task
+    def work() -> None:
+        return None
+
+    worker = app.worker(concurrency=1)
+    for n in range(40):
+        with Shift(worker) as shift:
+            eventually(lambda: (desk := worker._desk) and desk.is_ready)
+            enqueuing = threading.Thread(target=work.enqueue)
+            enqueuing.start()
+            if n % 2:
+                enqueuing.join()
+            worker.stop()
+            shift.ended()
+            enqueuing.join()
+        assert app.counts()["running"] == 0
 
 
 @pytest.mark.parametrize("clerk", ["process", "thread"])

@@ -131,15 +131,31 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
 
     They end by themselves, but one of them may be in the middle of a commit.
     """
+    helpers = _children_of(process.pid) if process.poll() is None else []
     if process.poll() is None:
         process.send_signal(signal.SIGKILL)
     process.wait()
     until = time.monotonic() + _GOODBYE_SECONDS
-    # Signal 0 only asks whether anybody is left in the worker's session.
-    with suppress(ProcessLookupError, PermissionError):
-        while time.monotonic() < until:
-            os.killpg(process.pid, 0)
-            time.sleep(_POLL_SECONDS)
+    while not all(_has_ended(pid) for pid in helpers) and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+
+
+def _children_of(pid: int) -> list[int]:
+    """The processes that a process has started, where the kernel tells."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or a corpse that nobody has reaped yet."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"
 
 
 class Scene(NamedTuple):

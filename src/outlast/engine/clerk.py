@@ -93,9 +93,13 @@ class Clerk:
                 self._held.pop(key, None)
             if (report.stuck, report.progress) != (self._report.stuck, self._report.progress):
                 self._beat_at = min(self._beat_at, time.monotonic() + WATCH_SECONDS)
+            if report.excluding != self._report.excluding:
+                # What was found to be dry was so but for these.
+                self._is_dry = self._is_told_dry = False
             self._report = report
             self._release_strays()
-        if self._report.leave and not self._endings:
+        # Tasks may be on their way to a worker that is about to leave; it has to put them back.
+        if self._report.leave and not (self._endings or self._held):
             self._say_goodbye()
             return False
         return True
@@ -208,6 +212,7 @@ class Clerk:
                 settled=[key for key in ended if key not in lost] if lost else ended,
                 lost=lost,
                 is_dry=not done.claimed if looked else None,
+                excluding=self._report.excluding if looked else [],
                 awaits_retries=awaits_retries,
             )
         )

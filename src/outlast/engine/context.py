@@ -1,14 +1,14 @@
 """What a running handler is given as `ctx`: its task, its way to record progress, its alarms."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from outlast.domain.task import Checkpoint
-from outlast.engine import checkpoint
+from outlast.engine import checkpoint, settle
 from outlast.engine.session import Session
 from outlast.errors import TaskCancelled
-from outlast.store.records import Claimed
+from outlast.store.records import Claimed, Statement
 
 
 class Context:
@@ -62,6 +62,21 @@ class Context:
     def checkpoint(self, type: str, data: Any, metadata: Any = None) -> Checkpoint:
         """Append a record of progress that survives a crash."""
         return checkpoint.add(self._session, self.claimed, type, data, metadata).result()
+
+    async def acheckpoint(self, type: str, data: Any, metadata: Any = None) -> Checkpoint:
+        """The same from a coroutine, which does not hold up its loop meanwhile."""
+        return await checkpoint.add(self._session, self.claimed, type, data, metadata)
+
+    def complete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
+        """Finish the task here and now; statements on your own tables commit together with it.
+
+        What the handler returns or raises afterwards does not count any more.
+        """
+        return settle.complete(self._session, self.claimed, result, also).result()
+
+    async def acomplete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
+        """The same from a coroutine, which does not hold up its loop meanwhile."""
+        return await settle.complete(self._session, self.claimed, result, also)
 
     def latest_checkpoint(self, type: str | None = None) -> Checkpoint | None:
         """The newest checkpoint of this task, perhaps of an earlier attempt."""

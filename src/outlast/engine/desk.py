@@ -78,6 +78,7 @@ class Desk:
         self._told: tuple[str | None, str | None] = (None, None)
         self._clocks_at = 0.0
         self._is_dry = False
+        self._excluded: list[int] = []
         self._is_asleep = False
         self._stops_at: float | None = None
         self._releases_at = float("inf")
@@ -224,7 +225,8 @@ class Desk:
         for proof in news.lost:
             self._lose(proof, "its lease was lost")
         if news.is_dry is not None:
-            self._is_dry = news.is_dry and not news.awaits_retries
+            is_current = news.excluding == self._excluding()
+            self._is_dry = news.is_dry and not news.awaits_retries and is_current
         if news.beaten_mono_ms is not None:
             for job in list(self._open.values()):
                 job.renewed(news.beaten_mono_ms)
@@ -327,11 +329,8 @@ class Desk:
     # Coming to an end
 
     def _is_empty(self) -> bool:
-        return not self._has_something and (self._is_dry or self._is_blocked())
-
-    def _is_blocked(self) -> bool:
-        """Whether every slot is kept by a handler that was called off and takes no notice."""
-        if self._free_slots() > 0:
+        """Nothing is in hand and nothing to be had, but for handlers that take no notice."""
+        if self._has_something or not (self._is_dry or self._free_slots() == 0):
             return False
         patience_ends_at = time.monotonic() - DEAF_SECONDS
         return all(job.called_off_at <= patience_ends_at for job in list(self._running.values()))
@@ -403,6 +402,7 @@ class Desk:
             or (room > unused and unused < max(1, (room + len(self._open)) // 4))
             or (room == 0 and unused > 0 and self._stops_at is not None)
             or self._dropped
+            or self._excluding() != self._excluded
             or told != self._told
         ):
             return
@@ -417,8 +417,12 @@ class Desk:
         dropped, self._dropped = self._dropped, []
         report = Report(stuck=self._told[0], progress=self._told[1], dropped=dropped)
         self._gather(report, now)
-        report.excluding = [grant.seq for grant in list(self._running) if grant not in self._open]
+        self._excluded = report.excluding = self._excluding()
         return report
+
+    def _excluding(self) -> list[int]:
+        """Tasks whose handlers go on although they are settled: not to be run beside them."""
+        return [grant.seq for grant in list(self._running) if grant not in self._open]
 
     def _is_time(self, now: float) -> bool:
         """Outcomes wait a little for company, unless there is nothing they could wait for."""

@@ -151,7 +151,9 @@ class Threads:
                 self._slots.take()
                 if self._begun(job):
                     if job.function.options.isolation == "process":
-                        child = child or _slot(self.lock_descriptor)
+                        child = child or _slot()
+                        # Another one after this worker was taken for dead and began anew.
+                        child.lock_descriptor = self.lock_descriptor
                         ended = _run_isolated(child, job)
                     else:
                         ended = execute(job.function, job.claimed, job.ctx)
@@ -174,10 +176,10 @@ class Threads:
             thread.join(max(0.0, until - time.monotonic()))
 
 
-def _slot(lock_descriptor: int | None) -> "IsolatedSlot":
+def _slot() -> "IsolatedSlot":
     from outlast.engine.isolated import IsolatedSlot
 
-    return IsolatedSlot(lock_descriptor)
+    return IsolatedSlot()
 
 
 def _end_child(child: "IsolatedSlot", job: Job, reason: str) -> None:

@@ -2,7 +2,7 @@
 
 import builtins
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from outlast.domain.task import Checkpoint
 from outlast.engine.context import Context
 from outlast.engine.isolated_letters import Answer, Call, Trouble, Verb
 from outlast.engine.settle import error_text
-from outlast.store.records import Claimed
+from outlast.store.records import Claimed, Statement
 
 _LOOK_SECONDS = 0.2
 _MAX_ARGUMENTS_BYTES = 4 * codec.MAX_PAYLOAD_BYTES
@@ -52,6 +52,21 @@ class IsolatedContext(Context):
         made = _checkpoint.decode(self._ask("checkpoint", type, data, metadata))
         assert made is not None
         return made
+
+    async def acheckpoint(self, type: str, data: Any, metadata: Any = None) -> Checkpoint:
+        """The same; the loop of a handler's own process has nobody else to serve."""
+        return self.checkpoint(type, data, metadata)
+
+    def complete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
+        """Finish the task here and now; statements on your own tables commit together with it."""
+        statements = [
+            [sql, values if isinstance(values, dict) else [*values]] for sql, values in also
+        ]
+        return bool(codec.decode(self._ask("complete", result, statements)))
+
+    async def acomplete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
+        """The same."""
+        return self.complete(result, also)
 
     def latest_checkpoint(self, type: str | None = None) -> Checkpoint | None:
         """The newest checkpoint of this task, perhaps of an earlier attempt."""
@@ -94,6 +109,7 @@ def _done(call: Call, ctx: Context) -> Any:
         return ctx.stopping
     verbs: dict[str, Callable[..., Any]] = {
         "checkpoint": ctx.checkpoint,
+        "complete": lambda result, also: ctx.complete(result, [tuple(one) for one in also]),
         "latest_checkpoint": ctx.latest_checkpoint,
         "progress": ctx.progress,
     }

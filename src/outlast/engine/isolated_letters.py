@@ -7,7 +7,7 @@ import msgspec
 from outlast.engine.run import Ended
 from outlast.store.records import Claimed
 
-Verb = Literal["checkpoint", "latest_checkpoint", "progress", "stopping"]
+Verb = Literal["checkpoint", "complete", "latest_checkpoint", "progress", "stopping"]
 
 
 class Place(NamedTuple):

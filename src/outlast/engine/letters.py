@@ -91,6 +91,7 @@ class News(msgspec.Struct, array_like=True, kw_only=True):
     lost: list[Proof] = []
     beaten_mono_ms: int | None = None
     is_dry: bool | None = None
+    excluding: list[int] = []
     awaits_retries: bool = False
     trouble: str | None = None
     logs: list[Logged] = []

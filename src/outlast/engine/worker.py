@@ -16,6 +16,7 @@ from outlast.engine.clerk_link import ClerkLink, plain_settings
 from outlast.engine.desk import Desk
 from outlast.engine.functions import AnyFunction
 from outlast.engine.handle import StoreHandle
+from outlast.engine.isolated_load import refuse_while_loading
 from outlast.engine.letters import Begin
 from outlast.engine.session import Session
 from outlast.engine.systemd import Systemd
@@ -105,6 +106,8 @@ class Worker:
 
         In the main thread SIGTERM and SIGINT stop it politely; a second one, at once.
         """
+        # A script without a guard would start a second worker inside its own handler's process.
+        refuse_while_loading()
         if not self._mutex.acquire(blocking=False):
             raise InvalidInput("this worker runs already; make another one")
         try:
