@@ -181,6 +181,45 @@ def _knows_of_its_loss(worker: WorkerChild) -> bool:
     return any("ran out before it could be renewed" in text for _, text in worker.troubles())
 
 
+@pytest.mark.proves("HB-20")
+def test_a_result_that_is_offered_late_counts_while_nobody_else_has_the_task(
+    database: Path,
+) -> None:
+    with Outlast(database) as app:
+        app.enqueue("held", id="t")
+    with WorkerChild(database, settings=SHORT) as worker, looking(database) as app:
+        worker.begun("t")
+        with stopped_between_writes(worker.clerk(), database):
+            worker.let_go("t")
+            worker.sign("returned", "t")
+            ends_ms = lease_ends_mono_ms(database, "t")
+            until(lambda: time.monotonic() * 1000 > ends_ms, "time stands still")
+        status_is(app, "t", "completed")
+        assert [move.reason for move in app.history("t")] == ["claimed", "completed"]
+        assert _ended_politely(worker)["completed"] == 1
+
+
+@pytest.mark.proves("HB-20", "CLM-04")
+def test_a_result_that_is_offered_when_another_has_the_task_is_refused(database: Path) -> None:
+    """It was finished in time, and its clerk could not store it before the lease ran out."""
+    with Outlast(database) as app:
+        app.enqueue("held", id="t")
+        with WorkerChild(database, settings=SHORT) as worker:
+            worker.begun("t")
+            with stopped_between_writes(worker.clerk(), database):
+                worker.let_go("t")
+                worker.sign("returned", "t")
+                (lease,) = until(lambda: app.claim("other", lease=30), "it never runs out")
+                assert (lease.task_id, lease.attempt) == ("t", 2)
+            app.enqueue("quick", {}, id="next")
+            status_is(app, "next", "completed")
+            tally = _ended_politely(worker)
+            assert (tally["completed"], tally["lost"]) == (1, 1)
+            assert app.get("t").status == "running"
+            assert lease.complete("the other's result")
+        assert app.get("t").result == "the other's result"
+
+
 @pytest.mark.proves("HB-15")
 def test_a_handler_that_holds_the_interpreter_is_not_taken_for_dead(
     database: Path, tmp_path: Path
@@ -195,15 +234,18 @@ def test_a_handler_that_holds_the_interpreter_is_not_taken_for_dead(
         with WorkerChild(
             database, settings=settings, concurrency=2, desk_pause_seconds=0.1
         ) as worker:
-            worker.begun("t")
+            worker.sign("gripping", "t")
             lease_ends_ms = lease_ends_mono_ms(database, "t")
             _await_beats(app, 3)
             until(lambda: time.monotonic() * 1000 > lease_ends_ms, "time stands still")
             assert app.heal().entries_reclaimed == 0
             assert app.claim("other", kinds=["grips"]) == []
             assert named(app, "w").state == "alive"
-            assert not worker.has_left("finished", "t")
+            assert not worker.has_left("begun", "t")
             fifo.write_bytes(b"!")
+            worker.begun("t")
+            _await_beats(app, 2)
+            worker.let_go("t")
             for task_id in ("t", "neighbour"):
                 status_is(app, task_id, "completed")
                 task = app.get(task_id)

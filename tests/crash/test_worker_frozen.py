@@ -4,8 +4,6 @@ import signal
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from outlast import Outlast
 from tests.crash.working import (
     WorkerChild,
@@ -44,7 +42,6 @@ def test_for_a_stopped_worker_nothing_is_renewed_and_nothing_claimed(database: P
         assert app.get("t").result == "the other's result"
 
 
-@pytest.mark.proves("CLM-04")
 def test_a_worker_back_from_the_dead_cannot_end_what_another_has_taken_over(
     database: Path,
 ) -> None:

@@ -97,12 +97,11 @@ def stubborn(ctx: Context) -> str:
 
 
 def grips(ctx: Context, fifo: str) -> str:
-    """Holds the interpreter in C, so that no thread of this process moves until it is let go."""
+    """Holds the interpreter in C until a byte comes: no thread of this process moves meanwhile."""
     descriptor = os.open(fifo, os.O_RDWR)
-    _sign("begun", ctx)
+    _sign("gripping", ctx)
     ctypes.PyDLL(None).read(descriptor, ctypes.create_string_buffer(1), 1)
-    _sign("finished", ctx)
-    return _result(ctx)
+    return held(ctx)
 
 
 def poison(ctx: Context) -> None:

@@ -176,7 +176,9 @@ def test_a_coroutine_in_the_group_of_an_interrupted_leader_is_led_by_the_usher(
             await asyncio.to_thread(wait_until, lambda: len(group._shared) == 2)
             go_on.set()
             async with asyncio.timeout(PATIENCE_SECONDS):
-                return (await asking).kind
+                kind = (await asking).kind
+            await asyncio.to_thread(leading.join, PATIENCE_SECONDS)
+            return kind
 
     assert asyncio.run(main()) == "coroutine"
     assert struck == [True]

@@ -64,6 +64,7 @@ class Clerk:
         self._ear: Ear | None = None
         self._beat_at = 0.0
         self._beat_pause_seconds = FIRST_PAUSE_SECONDS
+        self._renewed_mono_ms = 0
         self._watch_at = 0.0
         self._watched = 0
 
@@ -163,6 +164,9 @@ class Clerk:
     def _exchange(self) -> None:
         if self._failures >= SINGLY_AFTER_FAILURES and len(self._endings) > 1:
             self._settle_singly()
+        if self._endings and self._is_late():
+            # Leases that ran out are about to be put back, our own too: first what is done.
+            self._settle(dict(self._endings))
         self._vigil.begin()
         heal_before_claim(self._session, force=False)
         endings = dict(self._endings)
@@ -246,13 +250,9 @@ class Clerk:
 
     def _settle_singly(self) -> None:
         """One ending that cannot be stored must not keep the others; in the end it fails."""
-        nothing = ClaimRequest(self._request.worker, 0, self._request.queues, started=False)
-        session = self._session
         for key, settlement in list(self._endings.items()):
             try:
-                answers = self._store.exchange(
-                    [settlement], nothing, session.now(), self._lease_ms, session.now
-                )
+                self._settle({key: settlement})
             except DeclaredDead:
                 raise
             except OutlastError as error:
@@ -260,8 +260,24 @@ class Clerk:
                     text = f"how it ended could not be stored: {error}"
                     cause = Cause(Outcome.FAIL, WORKER, error=text, retryable=False)
                     self._endings[key] = settlement._replace(cause=cause, result=None)
-            else:
-                self._tell([key], Exchanged(answers.answers, []))
+
+    def _settle(self, endings: dict[Proof, Settlement]) -> None:
+        """Store these and tell of it, without a look at what there is to do."""
+        session, settlements = self._session, list(endings.values())
+        done = self._store.exchange(
+            settlements, self._request, session.now(), self._lease_ms, session.now
+        )
+        answers = dict(zip(endings, done.answers, strict=True))
+        for key in answers:
+            self._held.pop(key, None)
+            self._endings.pop(key, None)
+        lost = [key for key, answer in answers.items() if answer is None]
+        self._wire.send(News(settled=[key for key in answers if key not in lost], lost=lost))
+
+    def _is_late(self) -> bool:
+        """Whether leases may have run out since they were last renewed."""
+        shortest_ms = min(self._begin.lease_ms_by_kind.values())
+        return self._session.now().mono_ms - self._renewed_mono_ms >= shortest_ms
 
     # Signs of life
 
@@ -294,6 +310,7 @@ class Clerk:
             return
         self._beat_pause_seconds = FIRST_PAUSE_SECONDS
         self._beat_at = now + self._begin.beat_ms / 1000
+        self._renewed_mono_ms = began_mono_ms
         self._lose([key for (key, _), is_ours in zip(held, current, strict=True) if not is_ours])
         self._wire.send(News(beaten_mono_ms=began_mono_ms))
 

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from outlast.domain.budgets import Backoff
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
@@ -146,7 +145,7 @@ class Desk:
             self._waker.wake()
 
     def _ending(self, job: Job, ended: Ended) -> Ending:
-        first_ms, cap_ms = _backoff(job.function, self._session.settings.backoff)
+        first_ms, cap_ms = job.function.backoff(self._session.settings.backoff)
         return Ending(
             *_proof(job.grant),
             Outcome.COMPLETE if ended.error is None else Outcome.FAIL,
@@ -270,10 +269,12 @@ class Desk:
     def _lose(self, proof: Proof, reason: str) -> None:
         assert self._principal is not None
         grant = Grant(proof[0], self._principal.row, proof[1])
-        self._unsettled.pop(proof, None)
+        was_offered = self._unsettled.pop(proof, None) is not None
         self._queued.pop(grant, None)
-        job = self._open.pop(grant, None) or self._running.get(grant)
-        self.tally.lost += 1
+        was_open = self._open.pop(grant, None)
+        job = was_open or self._running.get(grant)
+        # One loss may be told of twice: seen by a look at the leases, and said to a late result.
+        self.tally.lost += was_offered or was_open is not None
         if job is not None:
             self._call_off(job, reason)
             self._session.log.warning("task %s: %s", job.claimed.task_id, reason)
@@ -499,15 +500,3 @@ class Desk:
 
 def _proof(grant: Grant) -> Proof:
     return grant.seq, grant.token
-
-
-def _backoff(function: AnyFunction, default: Backoff) -> tuple[int, int]:
-    """The function's own waits between retries, where it has any."""
-    options = function.options
-    first_ms, cap_ms = default
-    if options.backoff_seconds is not None:
-        first_ms = round(options.backoff_seconds * 1000)
-        cap_ms = max(cap_ms, first_ms)
-    if options.backoff_cap_seconds is not None:
-        cap_ms = round(options.backoff_cap_seconds * 1000)
-    return first_ms, cap_ms

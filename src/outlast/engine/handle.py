@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from outlast.clock import Clock, Instant, SystemClock
@@ -32,8 +33,11 @@ class StoreHandle:
             raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
         self._backend = backend
         self._path = path
-        self._settings = ambient_settings() if settings is None else settings
+        self.settings = ambient_settings() if settings is None else settings
         self._clock = clock or SystemClock()
+        # Asked at each enqueue, where every call that can be spared is.
+        self.now: Callable[[], Instant] = self._clock.now
+        """The present moment, from the injected clock."""
         self._recovery = recovery or recover
         self._log = log
         self._reset()
@@ -50,22 +54,14 @@ class StoreHandle:
         return self._path
 
     @property
-    def settings(self) -> Settings:
-        """The settings of this object."""
-        return self._settings
-
-    def now(self) -> Instant:
-        """The present moment, from the injected clock."""
-        return self._clock.now()
-
-    @property
     def is_serving(self) -> bool:
         """Whether the store is open to serve, so that nobody would have to wait for it."""
         return self._session is not None and os.getpid() == self._pid
 
     def serve(self) -> Session:
         """The store, opened to serve: migrated, recovered, ready."""
-        self._leave_the_parents_behind()
+        if os.getpid() != self._pid:
+            self._reset()
         session = self._session
         if session is not None and not session.store.closed:
             return session
@@ -106,7 +102,7 @@ class StoreHandle:
             if self._looking is not None and not self._looking.closed:
                 return self._looking
             self._drop()
-            self._looking = self._backend.look(self._real_path(), self._settings)
+            self._looking = self._backend.look(self._real_path(), self.settings)
             if self._looking.orphans_are_there(self.now()):
                 self._log.warning(
                     "%s holds tasks of dead workers: recovery is due and runs when it is next"
@@ -119,7 +115,7 @@ class StoreHandle:
         """Bring the schema up to date by hand."""
         self._leave_the_parents_behind()
         with self._mutex:
-            return self._backend.migrate(self._real_path(), self._settings, self.now())
+            return self._backend.migrate(self._real_path(), self.settings, self.now())
 
     def close(self, error: BaseException | None = None) -> None:
         """Give back every lease that is still out, and leave the store.
@@ -137,8 +133,8 @@ class StoreHandle:
             self._drop()
 
     def _open(self) -> Session:
-        store = self._backend.serve(self._real_path(), self._settings, self.now())
-        session = Session(store, self._clock, self._settings, self._log)
+        store = self._backend.serve(self._real_path(), self.settings, self.now())
+        session = Session(store, self._clock, self.settings, self._log)
         try:
             self._recovery(session)
         except BaseException as error:

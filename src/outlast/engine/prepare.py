@@ -15,7 +15,8 @@ from outlast.errors import InvalidInput
 from outlast.settings import Settings
 from outlast.store.records import Key, NewTask, Statement
 
-ENCODED_AT_ONCE = 128
+# A part of every chunk, so that none is held up by a payload of the next.
+ENCODED_AT_ONCE = 125
 MAX_PRIORITY = (1 << 31) - 1
 DEFAULT_QUEUE = "default"
 

@@ -129,9 +129,13 @@ class Serving(SqliteReads):
 
     def _after(self, group: Group) -> None:
         """The group is answered: hint those who wait for what it did, and see to the log."""
-        topics = {one.operation.wakes for one in group.members if one.committed}
-        if topics:
-            self._wakeups.tell(topics.pop() if len(topics) == 1 else ANYBODY)
+        topics: frozenset[Topic] | None = None
+        for one in group.members:
+            if one.committed:
+                wakes = one.operation.wakes
+                topics = wakes if topics is None or topics == wakes else ANYBODY
+        if topics is not None:
+            self._wakeups.tell(topics)
         self._flusher.look_at(self._database.writer)
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
