@@ -7,16 +7,19 @@ import subprocess
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from outlast import Outlast, Settings
 from outlast.domain.lifecycle import Outcome
+from outlast.engine import desk as desk_module
 from outlast.engine import worker as worker_module
 from outlast.engine.context import Context
-from outlast.engine.desk import Desk, Entry
+from outlast.engine.desk import Desk
 from outlast.engine.functions import FunctionOptions, TaskFunction
 from outlast.engine.hands import Job
+from outlast.engine.in_hand import Entry, InHand
 from outlast.engine.letters import Ending, Proof
+from outlast.engine.pace import Pace
 from outlast.store.records import Claimed
 from tests.support.childside import die, say
 from tests.support.history import Recorder, result_of
@@ -51,7 +54,9 @@ def work(path: str, name: str, settings: dict[str, Any], options: dict[str, Any]
     """Run a worker, and say what it did once it is done."""
     _Here.name, _Here.signs = name, folder_beside(path, "signs")
     RecordingDesk.recorder = recorder = Recorder(folder_beside(path, "histories"), name)
-    RecordingDesk.is_eager = options.pop("eager", False)
+    if options.pop("eager", False):
+        vars(desk_module)["Pace"] = EagerPace
+    vars(desk_module)["InHand"] = RecordingInHand
     RecordingDesk.pause_seconds = options.pop("desk_pause_seconds", 0.0)
     vars(worker_module)["Desk"] = RecordingDesk
     logging.basicConfig(filename=_Here.signs / f"log of {name}", format="%(created)f %(message)s")
@@ -153,51 +158,49 @@ class Seen(NamedTuple):
     lease_ms: int
 
 
+class RecordingInHand(InHand):
+    """Notes when each outcome was laid down: before that moment nobody can have stored it."""
+
+    def put_down(self, job: Job, entry: Entry) -> None:
+        RecordingDesk.put_down_at.setdefault((entry[0], entry[1]), time.monotonic())
+        super().put_down(job, entry)
+
+
+class EagerPace(Pace):
+    """Takes as many tasks ahead as it may, from the first moment, and keeps them."""
+
+    def ahead(self) -> int:
+        return self._prefetch
+
+    def hoards(self, now: float) -> bool:
+        return False
+
+
 class RecordingDesk(Desk):
     """Records each lease when it arrives, and each ending once it is said to be committed."""
 
     recorder: Recorder
-    is_eager = False
-    """Whether it takes as many tasks ahead as it may, from the first moment, and keeps them."""
-
+    put_down_at: ClassVar[dict[Proof, float]] = {}
+    seen: ClassVar[dict[Proof, Seen]] = {}
     pause_seconds = 0.0
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._seen: dict[Proof, Seen] = {}
-        self._put_down_at: dict[Proof, float] = {}
 
     def _watch_clocks(self) -> None:
         """The worst place to be kept waiting in: news is read, and what it says grows old."""
         time.sleep(self.pause_seconds)
         super()._watch_clocks()
 
-    def _room(self) -> int:
-        free = 0 if self._stops_at is not None else self._free_slots()
-        if self.is_eager and free:
-            return max(0, free + self._prefetch - len(self._open))
-        return super()._room()
-
-    def _share(self) -> None:
-        if not self.is_eager:
-            super()._share()
-
     def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
         for one in handed:
             seen = Seen(one.task_id, one.grant.token, one.attempt, one.lease_ms)
-            self._seen[one.grant.seq, one.grant.token] = seen
+            self.seen[one.grant.seq, one.grant.token] = seen
             self.recorder.leased([seen], claimed_mono_ms / 1000)
         super()._hand_on(handed, claimed_mono_ms)
 
-    def _put_down(self, job: Job, entry: Entry) -> None:
-        self._put_down_at.setdefault((entry[0], entry[1]), time.monotonic())
-        super()._put_down(job, entry)
-
     def _settled(self, proofs: list[Proof]) -> None:
         for proof in proofs:
-            entry = self._unsettled.get(proof)
+            entry = self._tasks.unsettled.get(proof)
             if entry is not None:
                 outcome = entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE
-                asked_at = self._put_down_at[proof]
-                self.recorder.wrote(self._seen[proof], _VERBS[outcome], True, asked_at)
+                asked_at = self.put_down_at[proof]
+                self.recorder.wrote(self.seen[proof], _VERBS[outcome], True, asked_at)
         super()._settled(proofs)

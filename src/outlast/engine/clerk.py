@@ -272,6 +272,8 @@ class Clerk:
             self._held.pop(key, None)
             self._endings.pop(key, None)
         lost = [key for key, answer in answers.items() if answer is None]
+        # Something may have come of it: the next look is worth telling of, whatever it finds.
+        self._is_told_dry = False
         self._wire.send(News(settled=[key for key in answers if key not in lost], lost=lost))
 
     def _is_late(self) -> bool:

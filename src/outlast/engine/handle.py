@@ -126,6 +126,8 @@ class StoreHandle:
         with self._mutex:
             if self._session is not None and not self._session.store.closed:
                 self._session.store.refuse_inside()
+                for dismiss in list(self._session.workers.values()):
+                    dismiss()
                 try:
                     release_all(self._session, None if _is_polite(error) else error)
                 except OutlastError as failure:

@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outlast.clock import Clock, Instant
@@ -24,7 +24,7 @@ class Session:
     pid: int = field(default_factory=os.getpid)
     held: dict[Grant, str] = field(default_factory=dict)
     unstarted: set[Grant] = field(default_factory=set)
-    serving: set[str] = field(default_factory=set)
+    workers: dict[str, Callable[[], None]] = field(default_factory=dict)
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
 

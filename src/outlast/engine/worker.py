@@ -25,6 +25,7 @@ from outlast.errors import InvalidInput, OutlastError
 
 MAX_CONCURRENCY = 1000
 MAX_PREFETCH = 2000
+DISMISSAL_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +129,22 @@ class Worker:
     def _enlisted(self, session: Session) -> Iterator[None]:
         """Two workers of one name would take each other's tasks for their own."""
         self._name = name = self._options.name or _name_of_this_thread()
-        if name in session.serving:
+        if name in session.workers:
             raise InvalidInput(f"a worker called {name!r} runs in this process; choose a new name")
-        session.serving.add(name)
+        over, thread = threading.Event(), threading.get_ident()
+
+        def dismiss() -> None:
+            self.stop(at_once=True)
+            # Its own thread closes the store when a signal's handler does.
+            if threading.get_ident() != thread:
+                over.wait(DISMISSAL_SECONDS)
+
+        session.workers[name] = dismiss
         try:
             yield
         finally:
-            session.serving.discard(name)
+            del session.workers[name]
+            over.set()
 
     def _desk_for(self, session: Session, kinds: tuple[str, ...], until_empty: bool) -> Desk:
         return Desk(

@@ -1,0 +1,192 @@
+"""The tasks a worker has in hand, from the moment they are claimed until they are settled.
+
+Its hands take tasks up and lay outcomes down here, each in a thread of its own; its desk looks
+after the rest. A task's outcome is decided by whoever takes it out of `open`.
+"""
+
+import json
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from outlast.domain.lifecycle import Outcome
+from outlast.engine.hands import Job
+from outlast.engine.letters import Completed, Ending, Proof
+from outlast.engine.run import Ended
+from outlast.engine.session import Session
+from outlast.errors import OutlastError
+from outlast.store.records import Grant
+
+MOST_TOLD = 100
+
+Entry = Completed | Ending
+
+
+class InHand:
+    """Open tasks have no outcome yet: queued for a hand, or running. Outcomes lie in the outbox
+    until they are reported, and stay unsettled until they are known to be committed."""
+
+    def __init__(self, session: Session, batch: int, wake: Callable[[], None]) -> None:
+        self._session = session
+        self._batch = batch
+        self._wake = wake
+        self.open: dict[Grant, Job] = {}
+        self.queued: dict[Grant, Job] = {}
+        self.running: dict[Grant, Job] = {}
+        self.outbox: deque[Entry] = deque()
+        self.first_laid_at = 0.0
+        self.unsettled: dict[Proof, Entry] = {}
+        self.is_watched = True
+        """Whether the desk is awake, and will look at what is laid down without being woken."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to be run, reported or settled."""
+        return not (self.open or self.outbox or self.unsettled)
+
+    def take_in(self, job: Job) -> None:
+        """A claimed task, to be taken up by a hand."""
+        self.open[job.grant] = self.queued[job.grant] = job
+
+    # For the hands
+
+    def begin(self, job: Job) -> bool:
+        """A hand takes a task up; False if it is no longer to be run."""
+        if self.queued.pop(job.grant, None) is None:
+            return False
+        if self._session.now().mono_ms >= job.lease_ends_mono_ms:
+            self.release(job)
+            return False
+        self.running[job.grant] = job
+        try:
+            self._session.store.note_start(job.grant)
+        except OutlastError as error:
+            self.running.pop(job.grant, None)
+            self._session.log.warning("a start could not be noted, it is put back: %s", error)
+            self.release(job)
+            return False
+        options = job.function.options
+        if options.timeout_seconds is not None and options.isolation == "thread":
+            # A process has its time limit from its slot, which also says how it ended.
+            job.times_out_at = time.monotonic() + options.timeout_seconds
+            self._wake()
+        return True
+
+    def lay(self, job: Job, ended: Ended) -> None:
+        """A hand lays an outcome down; it counts unless the task was settled otherwise."""
+        self.running.pop(job.grant, None)
+        if ended.error is None and ended.peak_memory_bytes is None:
+            seq, _, token = job.grant
+            self.put_down(job, (seq, token, ended.result))
+        else:
+            self.put_down(job, self.ending(job, ended))
+
+    def put_down(self, job: Job, entry: Entry) -> None:
+        """Decide how a task ended, unless somebody has."""
+        if self.open.pop(job.grant, None) is None:
+            self._wake()
+            return
+        if not self.outbox:
+            self.first_laid_at = time.monotonic()
+        self.outbox.append(entry)
+        count = len(self.outbox)
+        if not self.is_watched and (count == 1 or count >= self._batch or not self.open):
+            self.is_watched = True
+            self._wake()
+
+    def ending(self, job: Job, ended: Ended) -> Ending:
+        """What is reported of an execution that is more than a plain success."""
+        first_ms, cap_ms = job.function.backoff(self._session.settings.backoff)
+        return Ending(
+            *proof_of(job.grant),
+            Outcome.COMPLETE if ended.error is None else Outcome.FAIL,
+            ended.result,
+            ended.error,
+            ended.retryable,
+            (first_ms, cap_ms),
+            random.random(),
+            ended.exit_signal,
+            ended.peak_memory_bytes,
+        )
+
+    # For the desk
+
+    def release(self, job: Job) -> None:
+        """Put a task back, uncharged."""
+        self.put_down(job, Ending(*proof_of(job.grant), Outcome.RELEASE))
+
+    def release_queued(self, jobs: Iterable[Job]) -> None:
+        """Put back what no hand has taken up."""
+        for job in list(jobs):
+            if self.queued.pop(job.grant, None) is not None:
+                self.release(job)
+
+    def take_out(self, grant: Grant) -> tuple[Job | None, bool]:
+        """Forget a task that is lost: its job if a handler is at it, and whether it was news."""
+        was_offered = self.unsettled.pop(proof_of(grant), None) is not None
+        self.queued.pop(grant, None)
+        was_open = self.open.pop(grant, None)
+        return was_open or self.running.get(grant), was_offered or was_open is not None
+
+    def surplus(self, free_slots: int) -> list[Job]:
+        """What was taken ahead beyond the slots there are, the latest first."""
+        too_many = max(0, len(self.open) - free_slots)
+        return list(self.queued.values())[::-1][:too_many]
+
+    def at_work(self) -> list[Job]:
+        """The jobs whose handlers run, settled ones among them."""
+        return list(self.running.values())
+
+    def ignoring(self) -> list[int]:
+        """Tasks whose handlers go on although they are settled: not to be run beside them."""
+        return [grant.seq for grant in list(self.running) if grant not in self.open]
+
+    def stuck(self) -> str | None:
+        """The same for people to see."""
+        found = [
+            {"task_id": job.claimed.task_id, "kind": job.claimed.kind, "since_ms": since_ms}
+            for grant, job in list(self.running.items())
+            if grant not in self.open and (since_ms := job.called_off_utc_ms) is not None
+        ]
+        return json.dumps(found) if found else None
+
+    def progress(self) -> str | None:
+        """What handlers have said of their progress."""
+        found = [one for job in self.at_work() if (one := job.ctx.progressed)]
+        return json.dumps(found[:MOST_TOLD], default=str) if found else None
+
+    def is_time(self, now: float) -> bool:
+        """Outcomes wait a little for company, unless there is nothing they could wait for."""
+        if not self.outbox:
+            return False
+        return (
+            not self.open
+            or len(self.outbox) >= self._batch
+            or now - self.first_laid_at >= self._session.settings.settle_delay_seconds
+        )
+
+    def gather(self, now: float) -> tuple[list[Completed], list[Ending]]:
+        """Everything in the outbox, which is unsettled from now on."""
+        completed: list[Completed] = []
+        endings: list[Ending] = []
+        for _ in range(len(self.outbox)):
+            entry = self.outbox.popleft()
+            self.unsettled[entry[0], entry[1]] = entry
+            if isinstance(entry, Ending):
+                endings.append(entry)
+            else:
+                completed.append(entry)
+        if self.outbox:
+            self.first_laid_at = now
+        return completed, endings
+
+    def offer_again(self) -> None:
+        """Nobody knows whether what was reported has been committed."""
+        self.outbox.extendleft(self.unsettled.values())
+        self.unsettled.clear()
+
+
+def proof_of(grant: Grant) -> Proof:
+    """What tells a lease from others of the same worker."""
+    return grant.seq, grant.token
