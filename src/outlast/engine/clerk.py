@@ -14,16 +14,19 @@ from contextlib import suppress
 from outlast.domain.lifecycle import WORKER, Cause, Outcome
 from outlast.engine.heal import heal_before_claim
 from outlast.engine.letters import Begin, News, Proof, Report, Wire
+from outlast.engine.pulse import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    WATCH_SECONDS,
+    Pulse,
+)
 from outlast.engine.session import Session
 from outlast.engine.vigil import Vigil
 from outlast.errors import DeclaredDead, OutlastError
 from outlast.store.future import Ear
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Settlement
 
-WATCH_SECONDS = 0.5
 MOST_AT_ONCE = 1000
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 2.0
 SINGLY_AFTER_FAILURES = 2
 HOPELESS_AFTER_FAILURES = 5
 
@@ -62,11 +65,7 @@ class Clerk:
         self._told_retries = False
         self._vigil = Vigil(session.store, None, session)
         self._ear: Ear | None = None
-        self._beat_at = 0.0
-        self._beat_pause_seconds = FIRST_PAUSE_SECONDS
-        self._renewed_mono_ms = 0
-        self._watch_at = 0.0
-        self._watched = 0
+        self._pulse = Pulse(session, begin)
 
     def run(self) -> None:
         """Serve until the worker is gone; what it did not say goodbye to is for recovery."""
@@ -93,7 +92,7 @@ class Clerk:
             for key in report.dropped:
                 self._held.pop(key, None)
             if (report.stuck, report.progress) != (self._report.stuck, self._report.progress):
-                self._beat_at = min(self._beat_at, time.monotonic() + WATCH_SECONDS)
+                self._pulse.beat_soon()
             if report.excluding != self._report.excluding:
                 # What was found to be dry was so but for these.
                 self._is_dry = self._is_told_dry = False
@@ -101,7 +100,7 @@ class Clerk:
             self._release_strays()
         # Tasks may be on their way to a worker that is about to leave; it has to put them back.
         if self._report.leave and not (self._endings or self._held):
-            self._say_goodbye()
+            self._wire.send(News(has_left=True))
             return False
         return True
 
@@ -129,13 +128,6 @@ class Clerk:
         held = self._held.get((seq, token))
         task_id = held.task_id if held else f"number {seq}"
         return Settlement(Grant(seq, self._begin.row, token), task_id, cause, result)
-
-    def _say_goodbye(self) -> None:
-        with suppress(OutlastError):
-            self._store.beat(
-                self._begin.worker, [], self._session.now(), serves=None, clock=self._session.now
-            )
-        self._wire.send(News(has_left=True))
 
     # Ends of leases in, new ones out
 
@@ -279,57 +271,29 @@ class Clerk:
     def _is_late(self) -> bool:
         """Whether leases may have run out since they were last renewed."""
         shortest_ms = min(self._begin.lease_ms_by_kind.values())
-        return self._session.now().mono_ms - self._renewed_mono_ms >= shortest_ms
+        return self._session.now().mono_ms - self._pulse.renewed_mono_ms >= shortest_ms
 
     # Signs of life
 
     def _beat_if_due(self) -> None:
-        now = time.monotonic()
-        if now < self._beat_at:
+        if time.monotonic() < self._pulse.beat_at:
             return
         if not self._worker_is_running():
-            self._beat_at = now + WATCH_SECONDS
+            self._pulse.put_off()
             return
-        session, held = self._session, list(self._held.items())
-        began_mono_ms = session.now().mono_ms
         try:
-            current = self._store.beat(
-                self._begin.worker,
-                [(one.grant, one.lease_ms) for _, one in held],
-                session.now(),
-                serves=self._begin.serves,
-                stuck=self._report.stuck,
-                progress=self._report.progress,
-                clock=session.now,
-            )
+            self._lose(self._pulse.beat(self._held, self._report))
         except DeclaredDead:
             self._wire.send(News(is_dead=True))
             raise EOFError from None
         except OutlastError as error:
-            self._beat_at = now + self._beat_pause_seconds
-            self._beat_pause_seconds = min(self._beat_pause_seconds * 2, LONGEST_PAUSE_SECONDS)
             self._wire.send(News(trouble=f"a beat failed and is tried again: {error}"))
-            return
-        self._beat_pause_seconds = FIRST_PAUSE_SECONDS
-        self._beat_at = now + self._begin.beat_ms / 1000
-        self._renewed_mono_ms = began_mono_ms
-        self._lose([key for (key, _), is_ours in zip(held, current, strict=True) if not is_ours])
-        self._wire.send(News(beaten_mono_ms=began_mono_ms))
+        else:
+            self._wire.send(News(beaten_mono_ms=self._pulse.renewed_mono_ms))
 
     def _watch_if_due(self) -> None:
-        """A task that was cancelled or taken back should not keep its handler busy for long."""
-        now = time.monotonic()
-        if now < self._watch_at or not self._held:
-            return
-        self._watch_at = now + WATCH_SECONDS
-        with suppress(OutlastError):
-            changes = self._store.changes()
-            if changes == self._watched:
-                return
-            held = [(key, one.grant) for key, one in self._held.items()]
-            current = self._store.current_among([grant for _, grant in held])
-            self._lose([key for (key, _), ours in zip(held, current, strict=True) if not ours])
-            self._watched = changes
+        if self._held and time.monotonic() >= self._pulse.watch_at:
+            self._lose(self._pulse.watch(self._held))
 
     def _lose(self, keys: list[Proof]) -> None:
         lost = [key for key in keys if key not in self._endings]
@@ -343,13 +307,13 @@ class Clerk:
     def _wait(self) -> None:
         now = time.monotonic()
         if self._resumes_at > now:
-            until = min(self._resumes_at, self._beat_at)
+            until = min(self._resumes_at, self._pulse.beat_at)
         elif self._endings or (self._room > 0 and not self._is_dry):
             return
         else:
-            until = self._beat_at
+            until = self._pulse.beat_at
         if self._held:
-            until = min(until, self._watch_at)
+            until = min(until, self._pulse.watch_at)
         if self._wire.has_unsent:
             until = min(until, now + 0.01)
         seconds = max(0.0, until - now)

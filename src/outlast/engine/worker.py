@@ -116,8 +116,10 @@ class Worker:
             session = self._handle.serve()
             with self._enlisted(session):
                 desk = self._desk_for(session, kinds, until_empty)
-                self._serve(desk, until_empty)
-                self._flush(session)
+                try:
+                    self._serve(desk, until_empty)
+                finally:
+                    self._leave(session)
             return self.tally
         finally:
             if self._desk is not None:
@@ -209,12 +211,13 @@ class Worker:
             until_empty=until_empty,
         )
 
-    def _flush(self, session: Session) -> None:
-        """The log is left short for whoever comes next; best effort."""
+    def _leave(self, session: Session) -> None:
+        """Off the list, and the log left short for whoever comes next; best effort."""
         try:
+            session.store.retire(self.name, session.now())
             session.store.flush_wal("passive")
         except OutlastError as error:
-            session.log.info("flushing after the last task: %s", error)
+            session.log.info("after the last task: %s", error)
 
 
 def _name_of_this_thread() -> str:

@@ -84,6 +84,10 @@ class Store(StoreReads, Protocol):
         """This process as a worker of that name, registered, for an assistant to act for."""
         ...
 
+    def retire(self, worker: str, now: Instant) -> None:
+        """A worker of this process has ended its work; what it still holds is put back."""
+        ...
+
     def note_end(self, grants: Sequence[Grant]) -> None:
         """The ends of these leases are committed, by an assistant: their notes may go."""
         ...

@@ -147,6 +147,19 @@ class Handing(Serving):
             holding.remember(worker, row, incarnation)
             return Principal(worker, row, incarnation.id, incarnation.lock_file.descriptor)
 
+    def retire(self, worker: str, now: Instant) -> None:
+        """A worker of this process has ended its work; what it still holds is put back."""
+        row = self._holding.retired(worker)
+
+        def operation(tx: Transaction) -> None:
+            rows = tx.rows("situations_of_row", {"row": row})
+            held = [settle.Standing._make(one) for one in rows]
+            settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            tx.run("retire_worker", {"row": row, "now": now.utc_ms})
+
+        if row is not None:
+            self._write("beat", operation, wakes=ANYBODY)
+
     def note_end(self, grants: Sequence[Grant]) -> None:
         """The ends of these leases are committed, by an assistant: their notes may go."""
         self._holding.forget(grants)

@@ -70,6 +70,11 @@ class Holding:
             if self._incarnation is of:
                 self._holders[worker] = row
 
+    def retired(self, worker: str) -> int | None:
+        """The row of a worker that ended its work; the next claim under its name asks anew."""
+        with self._mutex:
+            return self._holders.pop(worker, None)
+
     def doubt(self, handed: Sequence[Settlement]) -> None:
         """Leases that may have been handed out to nobody: the next claim gives them back."""
         with self._mutex:
