@@ -2,13 +2,14 @@
 
 import fcntl
 import os
+import select
 import signal
 import socket
 import struct
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -223,6 +224,15 @@ def flock_holders(path: Path) -> list[int]:
         if "->" not in fields and fields[1] == "FLOCK" and tail in fields:
             pids.add(int(fields[4]))
     return sorted(pids)
+
+
+def wait_until_readable(descriptors: Iterable[int], timeout_seconds: float) -> None:
+    """Sleep until one of them has something to read, or the time is up; any number of them, with
+    any numbers, of which a busy process has thousands."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(None if timeout_seconds == float("inf") else max(0.0, timeout_seconds) * 1000)
 
 
 def process_descriptor(pid: int) -> int | None:

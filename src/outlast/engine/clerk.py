@@ -6,11 +6,11 @@ for one that is stopped or gone.
 """
 
 import logging
-import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from outlast import _host
 from outlast.domain.lifecycle import WORKER, Cause, Outcome
 from outlast.engine.heal import heal_before_claim
 from outlast.engine.letters import Begin, News, Proof, Report, Wire
@@ -318,7 +318,7 @@ class Clerk:
             until = min(until, now + 0.01)
         seconds = max(0.0, until - now)
         if self._ear is None or self._room == 0:
-            select.select([self._wire], [], [], seconds)
+            _host.wait_until_readable([self._wire.fileno()], seconds)
             return
         pause_seconds = self._vigil.pause_seconds()
         if self._ear.wait(min(seconds, pause_seconds), self._wire.fileno()):

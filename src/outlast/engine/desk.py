@@ -5,10 +5,10 @@ only once the clerk says that it is committed.
 """
 
 import logging
-import select
 import time
 from collections.abc import Callable, Mapping
 
+from outlast import _host
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
@@ -355,7 +355,8 @@ class Desk:
             waits_for.append(self._link.fileno())
         else:
             until = min(until, self._link.starts_at)
-        seconds = None if until == float("inf") else max(0.0, until - now)
-        select.select(waits_for, [], [], seconds)
+        # What was laid down while nobody watched any more is looked at first.
+        if not tasks.is_time(now):
+            _host.wait_until_readable(waits_for, until - now)
         tasks.is_watched = True
         self._waker.drain()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from outlast import _host
 from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
 
@@ -93,7 +94,7 @@ class Waiter:
                 return not self._is_closed and ear.drain()
             self._lose()
         if descriptor >= 0:
-            select.select([descriptor], [], [], _bounded(until - time.monotonic()))
+            _host.wait_until_readable([descriptor], _bounded(until - time.monotonic()))
         elif self._end.acquire(timeout=_bounded(until - time.monotonic())):
             self._end.release()
         return False
