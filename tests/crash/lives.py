@@ -281,9 +281,7 @@ LIVES = {
     "claim": Life(
         founded,
         claim,
-        frozenset(
-            _each("claim", "updated") | _each("renew") | _each("beat") | _each("checkpoint")
-        ),
+        frozenset(_each("claim", "updated") | _each("renew") | _each("beat") | _each("checkpoint")),
     ),
     "settle": Life(founded, settle, frozenset(_each("settle", "logged", "updated"))),
     "heal": Life(orphaned, heal, frozenset(_each("heal") | _each("purge") | {"settle.updated"})),
