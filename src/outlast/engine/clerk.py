@@ -32,6 +32,9 @@ HOPELESS_AFTER_FAILURES = 5
 
 _COMPLETED = Cause(Outcome.COMPLETE, WORKER)
 
+# Spares the detour by which a named tuple is usually made.
+_new_tuple = tuple.__new__
+
 log = logging.getLogger("outlast.worker")
 
 
@@ -116,18 +119,22 @@ class Clerk:
                 self._endings[key] = Settlement(grant, task_id, Cause(Outcome.RELEASE, WORKER))
 
     def _settlements(self, report: Report) -> Iterator[Settlement]:
+        row, held = self._begin.row, self._held
         for seq, token, result in report.completed:
-            yield self._settlement(seq, token, _COMPLETED, result)
+            known = held.get((seq, token))
+            grant = _new_tuple(Grant, (seq, row, token)) if known is None else known.grant
+            task_id = _number(seq) if known is None else known.task_id
+            yield _new_tuple(Settlement, (grant, task_id, _COMPLETED, result, None, None))
         for one in report.endings:
-            settlement = self._settlement(one.seq, one.token, one.cause(), one.result)
-            yield settlement._replace(
-                exit_signal=one.exit_signal, peak_memory_bytes=one.peak_memory_bytes
+            known = held.get((one.seq, one.token))
+            yield Settlement(
+                Grant(one.seq, row, one.token),
+                _number(one.seq) if known is None else known.task_id,
+                one.cause(),
+                one.result,
+                one.exit_signal,
+                one.peak_memory_bytes,
             )
-
-    def _settlement(self, seq: int, token: int, cause: Cause, result: str | None) -> Settlement:
-        held = self._held.get((seq, token))
-        task_id = held.task_id if held else f"number {seq}"
-        return Settlement(Grant(seq, self._begin.row, token), task_id, cause, result)
 
     # Ends of leases in, new ones out
 
@@ -323,3 +330,8 @@ class Clerk:
         pause_seconds = self._vigil.pause_seconds()
         if self._ear.wait(min(seconds, pause_seconds), self._wire.fileno()):
             self._is_dry = False
+
+
+def _number(seq: int) -> str:
+    """What a task is called whose id nobody here knows."""
+    return f"number {seq}"

@@ -5,6 +5,7 @@ only once the clerk says that it is committed.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -51,7 +52,10 @@ class Desk:
         self._concurrency = concurrency
         self._principal: Principal | None = None
         self._waker = Waker()
-        self._tasks = InHand(session, max(1, prefetch // 2), self._waker.wake)
+        # Held by whoever writes to the clerk, or decides that there is one.
+        self._writing = threading.RLock()
+        batch = max(1, prefetch // 2)
+        self._tasks = InHand(session, batch, self._waker.wake, self._report_if_nobody_does)
         slots = Slots(concurrency)
         self._threads = Threads(concurrency, slots, self._tasks.begin, self._tasks.lay)
         self._loop = Loop(concurrency, slots, self._tasks.begin, self._tasks.lay)
@@ -87,12 +91,14 @@ class Desk:
                 if self._session.ended:
                     self._lose_everything("its Outlast was closed")
                     return
-                self._keep_a_clerk()
+                with self._writing:
+                    self._keep_a_clerk()
                 self._read_news()
                 self._watch_clocks()
                 if self._releases_at < float("inf") or (until_empty and self._is_empty()):
                     self._stop_working()
-                self._report()
+                with self._writing:
+                    self._report()
                 self._sleep(tick(self._stops_at is not None))
         finally:
             self._close()
@@ -125,11 +131,12 @@ class Desk:
         if not self._link.is_up:
             return
         try:
-            letters = self._link.news()
+            with self._writing:
+                letters = self._link.news()
         except EOFError:
             if not self._has_left:
                 self._session.log.warning("the clerk is gone, another one takes its place")
-                self._link.drop()
+                self._drop_clerk()
             return
         for news in letters:
             # A clerk that only tells of trouble has not got to its work yet.
@@ -156,7 +163,7 @@ class Desk:
             self._session.log.warning("worker %s: %s", self._worker, news.trouble)
         if news.is_dead:
             self._lose_everything("this worker was taken for dead")
-            self._link.drop()
+            self._drop_clerk()
         self._has_left = self._has_left or news.has_left
 
     def _settled(self, proofs: list[Proof]) -> None:
@@ -200,9 +207,14 @@ class Desk:
 
     def _lose_everything(self, reason: str) -> None:
         tasks = self._tasks
-        for proof in {proof_of(grant) for grant in list(tasks.open)} | set(tasks.unsettled):
-            self._lose(proof, reason)
-        tasks.outbox.clear()
+        with self._writing:
+            for proof in {proof_of(grant) for grant in list(tasks.open)} | set(tasks.unsettled):
+                self._lose(proof, reason)
+            tasks.outbox.clear()
+
+    def _drop_clerk(self) -> None:
+        with self._writing:
+            self._link.drop()
 
     def _watch_clocks(self) -> None:
         now = time.monotonic()
@@ -274,7 +286,8 @@ class Desk:
     def _close(self) -> None:
         for job in self._tasks.at_work():
             self._call_off(job, "the worker stops")
-        self._link.close()
+        with self._writing:
+            self._link.close()
         self._threads.close(timeout_seconds=0.5)
         self._loop.close(timeout_seconds=0.5)
         self._waker.close()
@@ -290,6 +303,14 @@ class Desk:
         if self._stops_at is not None or not free:
             return 0
         return max(0, free + self._pace.ahead() - len(self._tasks.open))
+
+    def _report_if_nobody_does(self) -> None:
+        """For a hand that finds the outbox full."""
+        if self._writing.acquire(blocking=False):
+            try:
+                self._report()
+            finally:
+                self._writing.release()
 
     def _report(self) -> None:
         if not self._link.is_up:

@@ -27,10 +27,18 @@ class InHand:
     """Open tasks have no outcome yet: queued for a hand, or running. Outcomes lie in the outbox
     until they are reported, and stay unsettled until they are known to be committed."""
 
-    def __init__(self, session: Session, batch: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        batch: int,
+        wake: Callable[[], None],
+        report: Callable[[], None],
+    ) -> None:
+        """`wake` makes the desk look; `report` sends what is in the outbox at once."""
         self._session = session
         self._batch = batch
         self._wake = wake
+        self._report = report
         self.open: dict[Grant, Job] = {}
         self.queued: dict[Grant, Job] = {}
         self.running: dict[Grant, Job] = {}
@@ -91,7 +99,11 @@ class InHand:
             self.first_laid_at = time.monotonic()
         self.outbox.append(entry)
         count = len(self.outbox)
-        if not self.is_watched and (count == 1 or count >= self._batch or not self.open):
+        if count >= self._batch and self.open:
+            # The desk would have to wait for this thread to let the interpreter go, and the clerk
+            # for the desk.
+            self._report()
+        elif not self.is_watched and (count == 1 or not self.open):
             self.is_watched = True
             self._wake()
 

@@ -35,7 +35,7 @@ class Settings:
     heartbeat_stale_seconds: float | None = None
     heartbeat_grace_seconds: float = 10
     heartbeat_timeout_seconds: float | None = None
-    prefetch: int = 256
+    prefetch: int = 512
     settle_delay_seconds: float = 0.005
     shutdown_seconds: float = 30
     heal_at_claim: bool = True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from outlast._probe import probe
 from outlast.clock import Instant
-from outlast.domain import codec
+from outlast.domain.codec import payload_sum
 from outlast.domain.lifecycle import WORKER, Cause, Outcome, Situation, Status, decide
 from outlast.domain.task import Task
 from outlast.store.base import LeaseLength
@@ -15,13 +15,15 @@ from outlast.store.records import Claimed, ClaimRequest, Grant
 from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.settle import Standing, move
 from outlast.store.sqlite.statements import union_of
-from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array, text_of
+from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
 
 PROMOTE_BATCH = 1000
 
-# Where a row of `candidates` has what decide() and the checksum ask for.
+# Where a row of `candidates` has what decide() asks for.
 COUNTERS = slice(5, 10)
-PAYLOAD_SUM, PAYLOAD = 11, 12
+
+# Spares the detour by which a named tuple is usually made.
+_new_tuple = tuple.__new__
 
 log = logging.getLogger("outlast.claim")
 
@@ -121,7 +123,7 @@ def _others(request: ClaimRequest, rows: Iterable[Row]) -> list[int]:
 
 
 def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]:
-    """Those that can run; the others are settled or set aside on the way."""
+    """Those that can run, with their payloads as text; the others are settled or set aside."""
     spent: dict[tuple[int, ...], bool] = {}
     found = []
     for row in candidates:
@@ -129,14 +131,15 @@ def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]
         if counters not in spent:
             situation = Situation(Status.PENDING, *counters)
             spent[counters] = decide(situation, CLAIMED).to is not Status.RUNNING
-        seq, task_id, kind = row[:3]
-        if row[PAYLOAD_SUM] != codec.payload_sum(task_id, kind, text_of(row[PAYLOAD])):
+        seq, task_id, kind, queue, group, attempt, _, _, _, _, token, checksum, raw = row
+        payload = None if raw is None else raw.decode(errors="replace")
+        if checksum != payload_sum(task_id, kind, payload):
             log.error("task %s was damaged on disk and is parked as partial", task_id)
             tx.run("park_damaged", {"seq": seq, "now": now.utc_ms})
         elif spent[counters]:
             _fail_spent(tx, task_id, now)
         else:
-            found.append(row)
+            found.append((seq, task_id, kind, queue, group, payload, attempt, token))
     return found
 
 
@@ -152,15 +155,14 @@ def _start(tx: Transaction, picked: list[Row], claim: Claim) -> list[Claimed]:
     lengths_ms: dict[str, int] = {}
     holder, floor = claim.holder, claim.token_floor
     claimed = []
-    for seq, task_id, kind, queue, group, attempt, _, _, _, _, token, _, payload in picked:
+    for seq, task_id, kind, queue, group, payload, attempt, token in picked:
         if kind not in lengths_ms:
             lengths_ms[kind] = claim.lease_ms(kind)
         length_ms = lengths_ms[kind]
         by_length[length_ms].append(seq)
-        grant = Grant(seq, holder, (max(floor, token)) + 1)
-        claimed.append(
-            Claimed(grant, task_id, kind, queue, group, text_of(payload), attempt + 1, length_ms)
-        )
+        grant = _new_tuple(Grant, (seq, holder, max(token, floor) + 1))
+        record = (grant, task_id, kind, queue, group, payload, attempt + 1, length_ms)
+        claimed.append(_new_tuple(Claimed, record))
     for length_ms, seqs in by_length.items():
         _move_to_running(tx, seqs, length_ms, claim)
     return claimed

@@ -38,6 +38,9 @@ class Standing(NamedTuple):
 
 Ending = tuple[Standing, Cause, str | None]
 
+# Spares the detour by which a named tuple is usually made.
+_new_tuple = tuple.__new__
+
 
 class Exit(NamedTuple):
     """How the process of one attempt ended, if it had one of its own."""
@@ -68,7 +71,7 @@ def settle_grants(
         return []
     seqs = [settlement.grant.seq for settlement in settlements]
     rows = tx.rows("situations", {"seqs": int_array(seqs)})
-    standing = {row[0]: Standing._make(row) for row in rows}
+    standing = {row[0]: _new_tuple(Standing, row) for row in rows}
     answers: list[bool | None] = []
     endings: list[Ending] = []
     exits: dict[int, Exit] = {}
@@ -78,7 +81,9 @@ def settle_grants(
         found = standing.get(seq)
         if (
             found is not None
-            and (found.token, found.holder, found.status) == (token, holder, "running")
+            and found.token == token
+            and found.holder == holder
+            and found.status == "running"
             and grant not in ended
         ):
             answers.append(True)
@@ -160,7 +165,8 @@ def move(
             rows.results.append((found, result))
     for plan, rows in sets.items():
         _move_set(tx, plan, rows, now)
-    _settle_keys(tx, endings, decided, now)
+    if any(found.keyed for found, _, _ in endings):
+        _settle_keys(tx, endings, decided, now)
     return decided
 
 
@@ -203,7 +209,7 @@ def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
     probe("settle.logged")
     moved = _complete_with_results(tx, rows.results, now)
     if moved < len(rows.seqs):
-        moved += tx.run("move_tasks", values)
+        moved += tx.run("finish_tasks" if plan.to is Status.COMPLETED else "move_tasks", values)
     if moved != len(rows.seqs):
         raise StoreError(
             f"{len(rows.seqs)} tasks were to be moved from {plan.from_} to {plan.to} and {moved}"

@@ -12,4 +12,4 @@ UPDATE tasks SET
     heartbeat_at = :now,
     started_at = coalesce(started_at, max(:now, state_changed_at)),
     state_changed_at = max(:now, state_changed_at)
-WHERE status = 'pending' AND seq IN (SELECT value FROM carray(:seqs))
+WHERE status = 'pending' AND seq IN carray(:seqs)

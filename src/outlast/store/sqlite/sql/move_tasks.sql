@@ -16,4 +16,4 @@ UPDATE tasks SET
     error = CASE :to WHEN 'completed' THEN NULL ELSE coalesce(:error, error) END,
     completed_at = CASE :is_final WHEN 1 THEN max(:now, state_changed_at) END,
     state_changed_at = max(:now, state_changed_at)
-WHERE status = :from AND seq IN (SELECT value FROM carray(:seqs))
+WHERE status = :from AND seq IN carray(:seqs)
