@@ -31,14 +31,19 @@ beat = float(sys.argv[3])
 settings = Settings(heartbeat_interval_seconds=beat, lease_seconds=300)
 app = Outlast(sys.argv[1], settings=settings)
 
+def say(word):
+    # In one piece, for several threads speak.
+    sys.stdout.write(word + "\\n")
+    sys.stdout.flush()
+
 @app.task
 def rest(ctx):
-    print("resting", flush=True)
+    say("resting")
     ctx.wait(3600)
 
 @app.task
 def burn(ctx):
-    print("burning", flush=True)
+    say("burning")
     while not (ctx.cancelled or ctx.stopping):
         sum(range(1000))
 
@@ -46,7 +51,7 @@ def burn(ctx):
 def trickle() -> None:
     pass
 
-print("made", flush=True)
+say("made")
 app.worker(concurrency=int(sys.argv[2]), shutdown="100ms").run()
 """
 
