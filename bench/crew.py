@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -15,47 +17,51 @@ from bench.working import fill
 
 PROCESSES = 4
 PATIENCE_SECONDS = 120
+SETTLING_SECONDS = 0.5
+QUEUE = "default"
 
 
 def work(path: str) -> None:
-    """In the child: be ready, wait for the word, work until nothing is left."""
+    """In the child: a worker, until it is told to stop."""
     with worker_on(Path(path), is_async=False) as app:
-        print("ready", flush=True)
-        sys.stdin.readline()
-        app.worker().run(until_empty=True)
+        app.worker().run()
 
 
 def together(number: int, count: int) -> Contestant:
+    """The rate of all workers from the moment the queue is opened to them; each is up by then."""
+
     def contestant(folder: Path) -> float:
         path = folder / "work.db"
         with worker_on(path, is_async=False) as app:
+            app.pause(QUEUE)
             fill(app, count)
-        children = [start(path) for _ in range(number)]
-        try:
-            for child in children:
-                assert child.stdout is not None
-                assert child.stdout.readline() == "ready\n", "a child did not start"
-            for child in children:
-                child.stdin.write("go\n")  # type: ignore[union-attr]
-                child.stdin.flush()  # type: ignore[union-attr]
-            for child in children:
-                child.wait(PATIENCE_SECONDS)
-        finally:
-            for child in children:
-                child.kill()
-                child.wait()
+            children = [start(path) for _ in range(number)]
+            try:
+                wait_until(lambda: sum(one.serves is not None for one in app.workers()) == number)
+                time.sleep(SETTLING_SECONDS)
+                app.unpause(QUEUE)
+                wait_until(lambda: app.backlog(QUEUE, limit=1).unfinished == 0)
+            finally:
+                for child in children:
+                    child.terminate()
+                    child.wait(PATIENCE_SECONDS)
         refuse_doubles(path, count)
-        return count / seconds_of(path, count)
+        return count / seconds_of(path)
 
     return contestant
 
 
-def start(path: Path) -> "subprocess.Popen[str]":
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        if time.monotonic() > until:
+            raise TimeoutError("the workers are not done in time")
+        time.sleep(0.1)
+
+
+def start(path: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-m", "bench.crew", str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
         cwd=ROOT,
     )
 
