@@ -4,13 +4,14 @@ import logging
 import os
 import signal
 import socket
+from collections import deque
 from pathlib import Path
 
 from outlast import _host
 from outlast.api import backend
 from outlast.clock import SystemClock
 from outlast.engine.clerk import Clerk
-from outlast.engine.letters import Begin, News, Report, Wire, first_letter
+from outlast.engine.letters import Begin, Logged, News, Report, Wire, first_letter
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
 from outlast.settings import Settings
@@ -20,13 +21,13 @@ from outlast.store.records import Principal
 class ToTheWorker(logging.Handler):
     """What the clerk's own modules log is logged by the worker, whose log people read."""
 
-    def __init__(self, wire: Wire[Report]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._wire = wire
+        self.lines: deque[Logged] = deque()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send one line."""
-        self._wire.send(News(logs=[(record.levelno, record.name, record.getMessage())]))
+        """Keep one line for the clerk to send: several threads log, and only one may write."""
+        self.lines.append((record.levelno, record.name, record.getMessage()))
 
 
 def main(descriptor: int) -> None:
@@ -57,9 +58,10 @@ def _serve(end: socket.socket, begin: Begin) -> None:
 
     wire = Wire(end, Report)
     root = logging.getLogger("outlast")
-    root.addHandler(ToTheWorker(wire))
+    handler = ToTheWorker()
+    root.addHandler(handler)
     root.setLevel(begin.log_level)
     try:
-        Clerk(wire, session, begin, worker_is_running).run()
+        Clerk(wire, session, begin, worker_is_running, handler.lines).run()
     finally:
         backend().leave(store, clock.now())

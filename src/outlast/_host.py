@@ -9,7 +9,7 @@ import struct
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -226,12 +226,15 @@ def flock_holders(path: Path) -> list[int]:
     return sorted(pids)
 
 
-def wait_until_readable(descriptors: Iterable[int], timeout_seconds: float) -> None:
-    """Sleep until one of them has something to read, or the time is up; any number of them, with
-    any numbers, of which a busy process has thousands."""
+def wait_until_readable(
+    descriptors: Iterable[int], timeout_seconds: float, unsent: Container[int] = ()
+) -> None:
+    """Sleep until one of them has something to read, or room for what is `unsent`, or the time is
+    up; their numbers may be as high as those of a busy process are."""
     poll = select.poll()
     for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
+        also = select.POLLOUT if descriptor in unsent else 0
+        poll.register(descriptor, select.POLLIN | also)
     poll.poll(None if timeout_seconds == float("inf") else max(0.0, timeout_seconds) * 1000)
 
 

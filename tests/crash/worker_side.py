@@ -16,7 +16,7 @@ from outlast.engine import worker as worker_module
 from outlast.engine.context import Context
 from outlast.engine.desk import Desk
 from outlast.engine.functions import FunctionOptions, TaskFunction
-from outlast.engine.hands import Job
+from outlast.engine.job import Job
 from outlast.engine.in_hand import Entry, InHand
 from outlast.engine.letters import Ending, Proof
 from outlast.engine.pace import Pace

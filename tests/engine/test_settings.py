@@ -38,7 +38,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert (settings.flush_pages, settings.wal_limit_bytes) == (1000, 64 << 20)
     assert settings.open_timeout_seconds == 30
     assert not settings.allow_network_filesystem
-    assert (settings.prefetch, settings.settle_delay_seconds) == (256, 0.005)
+    assert (settings.prefetch, settings.settle_delay_seconds) == (512, 0.005)
     assert (settings.shutdown_seconds, settings.workspace) == (30, None)
     assert settings.heartbeat_grace_seconds == 10
     for left_open in ("interval", "stale", "timeout"):

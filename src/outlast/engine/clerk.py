@@ -7,13 +7,14 @@ for one that is stopped or gone.
 
 import logging
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from outlast import _host
-from outlast.domain.lifecycle import WORKER, Cause, Outcome
+from outlast.domain.lifecycle import RECOVERY, WORKER, Cause, Outcome
 from outlast.engine.heal import heal_before_claim
-from outlast.engine.letters import Begin, News, Proof, Report, Wire
+from outlast.engine.letters import Begin, Logged, News, Proof, Report, Wire
 from outlast.engine.pulse import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -22,15 +23,28 @@ from outlast.engine.pulse import (
 )
 from outlast.engine.session import Session
 from outlast.engine.vigil import Vigil
-from outlast.errors import DeclaredDead, OutlastError
+from outlast.errors import (
+    DeclaredDead,
+    OutcomeUnknown,
+    OutlastError,
+    QueueFull,
+    QueueStalled,
+    StoreBusy,
+    StoreReplaced,
+    StoreUnwritable,
+)
 from outlast.store.future import Ear
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Settlement
 
 MOST_AT_ONCE = 1000
 SINGLY_AFTER_FAILURES = 2
-HOPELESS_AFTER_FAILURES = 5
+HOPELESS_AFTER_REFUSALS = 3
 
 _COMPLETED = Cause(Outcome.COMPLETE, WORKER)
+# Not the worker's own doing: a late outcome of its own must not be taken for settled by this.
+_STRAY = Cause(Outcome.RELEASE, RECOVERY)
+# What says nothing of the ending that was to be stored, however often it is met.
+_OF_THE_STORE = (QueueStalled, StoreBusy, QueueFull, OutcomeUnknown, StoreUnwritable)
 
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
@@ -47,12 +61,17 @@ class Clerk:
         session: Session,
         begin: Begin,
         worker_is_running: Callable[[], bool],
+        logs: deque[Logged] | None = None,
     ) -> None:
         self._wire = wire
         self._session = session
         self._store = session.store
         self._begin = begin
         self._worker_is_running = worker_is_running
+        # Filled by other threads too, and sent by this one alone.
+        self._logs: deque[Logged] = deque() if logs is None else logs
+        self._refusals: Counter[Proof] = Counter()
+        self._has_heard = False
         self._request = ClaimRequest(
             begin.worker, 0, tuple(begin.queues), tuple(begin.kinds), None, started=False
         )
@@ -72,21 +91,38 @@ class Clerk:
 
     def run(self) -> None:
         """Serve until the worker is gone; what it did not say goodbye to is for recovery."""
-        with suppress(EOFError):
+        try:
             while self._take_in(self._wire.letters()):
-                self._exchange_if_due()
-                self._beat_if_due()
-                self._watch_if_due()
+                self._serve_once()
                 self._wire.flush()
                 self._wait()
-        if self._ear is not None:
-            self._ear.close()
+        except EOFError:
+            return
+        finally:
+            if self._ear is not None:
+                self._ear.close()
+
+    def _serve_once(self) -> None:
+        """One round; what nobody here can mend is told, and ends it."""
+        try:
+            self._exchange_if_due()
+            self._beat_if_due()
+            self._watch_if_due()
+        except DeclaredDead:
+            self._wire.send(News(is_dead=True))
+            raise EOFError from None
+        except StoreReplaced as error:
+            self._wire.send(News(is_replaced=str(error)))
+            raise EOFError from None
+        while self._logs:
+            self._wire.send(News(logs=[self._logs.popleft()]))
 
     # What the worker says
 
     def _take_in(self, letters: list[Report]) -> bool:
         """Note what was reported; False once the worker leaves and all it ended is stored."""
         for report in letters:
+            self._has_heard = True
             for claimed in report.held:
                 self._held[claimed.grant.seq, claimed.grant.token] = claimed
             for settlement in self._settlements(report):
@@ -116,25 +152,18 @@ class Clerk:
             key = grant.seq, grant.token
             is_known = key in self._held or key in self._endings
             if not is_known and grant.seq not in self._report.excluding:
-                self._endings[key] = Settlement(grant, task_id, Cause(Outcome.RELEASE, WORKER))
+                self._endings[key] = Settlement(grant, task_id, _STRAY)
 
     def _settlements(self, report: Report) -> Iterator[Settlement]:
         row, held = self._begin.row, self._held
         for seq, token, result in report.completed:
             known = held.get((seq, token))
             grant = _new_tuple(Grant, (seq, row, token)) if known is None else known.grant
-            task_id = _number(seq) if known is None else known.task_id
+            task_id = f"number {seq}" if known is None else known.task_id
             yield _new_tuple(Settlement, (grant, task_id, _COMPLETED, result, None, None))
         for one in report.endings:
             known = held.get((one.seq, one.token))
-            yield Settlement(
-                Grant(one.seq, row, one.token),
-                _number(one.seq) if known is None else known.task_id,
-                one.cause(),
-                one.result,
-                one.exit_signal,
-                one.peak_memory_bytes,
-            )
+            yield one.settlement(row, "" if known is None else known.task_id)
 
     # Ends of leases in, new ones out
 
@@ -154,14 +183,13 @@ class Clerk:
             return
         try:
             self._exchange()
-        except DeclaredDead:
-            self._wire.send(News(is_dead=True))
-            raise EOFError from None
+        except (DeclaredDead, StoreReplaced):
+            raise
         except OutlastError as error:
             self._fail(error)
 
     def _exchange(self) -> None:
-        if self._failures >= SINGLY_AFTER_FAILURES and len(self._endings) > 1:
+        if self._failures >= SINGLY_AFTER_FAILURES and self._endings:
             self._settle_singly()
         if self._endings and self._is_late():
             # Leases that ran out are about to be put back, our own too: first what is done.
@@ -248,17 +276,36 @@ class Clerk:
         self._wire.send(News(trouble=str(error)))
 
     def _settle_singly(self) -> None:
-        """One ending that cannot be stored must not keep the others; in the end it fails."""
+        """One ending that cannot be stored must not keep the others. It is given up only if the
+        store is sound and takes everything else, time after time."""
+        refused: dict[Proof, OutlastError] = {}
         for key, settlement in list(self._endings.items()):
             try:
                 self._settle({key: settlement})
-            except DeclaredDead:
+            except (DeclaredDead, StoreReplaced):
                 raise
             except OutlastError as error:
-                if self._failures >= HOPELESS_AFTER_FAILURES:
-                    text = f"how it ended could not be stored: {error}"
-                    cause = Cause(Outcome.FAIL, WORKER, error=text, retryable=False)
-                    self._endings[key] = settlement._replace(cause=cause, result=None)
+                if isinstance(error, _OF_THE_STORE):
+                    raise
+                refused[key] = error
+        if refused:
+            self._lose(self._pulse.beat(self._held, self._report))
+        for key, why in refused.items():
+            self._refusals[key] += 1
+            if self._refusals[key] >= HOPELESS_AFTER_REFUSALS:
+                self._spoil(key, why)
+
+    def _spoil(self, key: Proof, error: OutlastError) -> None:
+        settlement = self._endings.pop(key)
+        if settlement.cause.outcome is Outcome.RELEASE:
+            # Its lease will run out, which puts it back too.
+            self._held.pop(key, None)
+            self._wire.send(News(lost=[key]))
+            return
+        text = f"how it ended could not be stored: {error}"
+        cause = Cause(Outcome.FAIL, WORKER, error=text, retryable=False)
+        self._endings[key] = settlement._replace(cause=cause, result=None)
+        self._wire.send(News(spoiled=[key]))
 
     def _settle(self, endings: dict[Proof, Settlement]) -> None:
         """Store these and tell of it, without a look at what there is to do."""
@@ -283,16 +330,16 @@ class Clerk:
     # Signs of life
 
     def _beat_if_due(self) -> None:
-        if time.monotonic() < self._pulse.beat_at:
+        # Before it knows what is held, a beat would look like a renewal that it is not.
+        if time.monotonic() < self._pulse.beat_at or not self._has_heard:
             return
         if not self._worker_is_running():
             self._pulse.put_off()
             return
         try:
             self._lose(self._pulse.beat(self._held, self._report))
-        except DeclaredDead:
-            self._wire.send(News(is_dead=True))
-            raise EOFError from None
+        except (DeclaredDead, StoreReplaced):
+            raise
         except OutlastError as error:
             self._wire.send(News(trouble=f"a beat failed and is tried again: {error}"))
         else:
@@ -324,14 +371,9 @@ class Clerk:
         if self._wire.has_unsent:
             until = min(until, now + 0.01)
         seconds = max(0.0, until - now)
-        if self._ear is None or self._room == 0:
+        if self._ear is None or self._room == 0 or self._resumes_at > now:
             _host.wait_until_readable([self._wire.fileno()], seconds)
             return
         pause_seconds = self._vigil.pause_seconds()
         if self._ear.wait(min(seconds, pause_seconds), self._wire.fileno()):
             self._is_dry = False
-
-
-def _number(seq: int) -> str:
-    """What a task is called whose id nobody here knows."""
-    return f"number {seq}"

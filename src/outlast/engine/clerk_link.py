@@ -77,7 +77,7 @@ class ClerkLink:
         )
         self._has_started = True
         self._wire = Wire(ours, News)
-        if isinstance(self._session.clock, SystemClock):
+        if type(self._session.clock) is SystemClock:
             self._start_process(theirs, begin)
         else:
             self._start_thread(theirs, begin)
@@ -121,7 +121,15 @@ class ClerkLink:
         """What the clerk wrote; EOFError when it is gone."""
         assert self._wire is not None
         self._wire.flush()
-        return self._wire.letters()
+        try:
+            return self._wire.letters()
+        except (OSError, msgspec.MsgspecError) as error:
+            raise EOFError from error
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the clerk is slow to read."""
+        return self._wire is not None and self._wire.has_unsent
 
     def drop(self) -> None:
         """The clerk is gone, or must go; a next one waits a little if this one was short-lived."""

@@ -1,26 +1,40 @@
 """What a running handler is given as `ctx`: its task, its way to record progress, its alarms."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from outlast.domain import codec
 from outlast.domain.task import Checkpoint
 from outlast.engine import checkpoint, settle
 from outlast.engine.session import Session
 from outlast.errors import TaskCancelled
 from outlast.store.records import Claimed, Statement
 
+MAX_PROGRESS_BYTES = 4096
+
 
 class Context:
     """One attempt of one task, as its handler sees it. A handler that looks at `cancelled` now
     and then stops early when its result is no longer wanted; nothing interrupts it by force."""
 
-    __slots__ = ("_alarm", "_session", "cancelled", "claimed", "progressed", "reason", "stopping")
+    __slots__ = (
+        "_alarm",
+        "_session",
+        "cancelled",
+        "claimed",
+        "has_completed",
+        "progressed",
+        "reason",
+        "stopping",
+    )
 
     def __init__(self, session: Session, claimed: Claimed) -> None:
         self._session = session
         self._alarm: threading.Event | None = None
         self.claimed = claimed
+        self.has_completed = False
+        """Whether the handler has completed the task by its own word."""
         self.cancelled = False
         """Whether the task was cancelled, timed out or taken back: no result counts any more."""
         self.stopping = False
@@ -72,11 +86,15 @@ class Context:
 
         What the handler returns or raises afterwards does not count any more.
         """
-        return settle.complete(self._session, self.claimed, result, also).result()
+        answer = settle.complete(self._session, self.claimed, result, also).result()
+        self.has_completed = True
+        return answer
 
     async def acomplete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
         """The same from a coroutine, which does not hold up its loop meanwhile."""
-        return await settle.complete(self._session, self.claimed, result, also)
+        answer = await settle.complete(self._session, self.claimed, result, also)
+        self.has_completed = True
+        return answer
 
     def latest_checkpoint(self, type: str | None = None) -> Checkpoint | None:
         """The newest checkpoint of this task, perhaps of an earlier attempt."""
@@ -85,7 +103,9 @@ class Context:
 
     def progress(self, done: float, total: float | None = None, note: str | None = None) -> None:
         """Say how far the work is; the worker's next beat carries it."""
-        self.progressed = {"task_id": self.task_id, "done": done, "total": total, "note": note}
+        said = {"task_id": self.task_id, "done": done, "total": total, "note": note}
+        codec.encode(said, "progress", MAX_PROGRESS_BYTES)
+        self.progressed = said
 
     def raise_if_cancelled(self) -> None:
         """Raise TaskCancelled when the result is no longer wanted."""
@@ -111,12 +131,10 @@ class Context:
 
     def stop_soon(self) -> None:
         """The worker's word that it is about to stop."""
-        self.stopping = True
-        self._ring()
+        if not self.stopping:
+            self.stopping = True
+            self._ring()
 
     def _ring(self) -> None:
         if self._alarm is not None:
             self._alarm.set()
-
-
-Making = Callable[[Claimed], Context]

@@ -14,14 +14,17 @@ from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
 from outlast.engine.functions import AnyFunction
-from outlast.engine.hands import Job, Loop, Slots, Threads, Waker
+from outlast.engine.hands import Slots, Threads
 from outlast.engine.in_hand import InHand, proof_of
-from outlast.engine.letters import Ending, News, Proof, Report
+from outlast.engine.job import Job
+from outlast.engine.letters import Ending, News, Proof, Report, completed_ending
+from outlast.engine.loop import Loop
 from outlast.engine.pace import Pace
 from outlast.engine.run import Ended
 from outlast.engine.session import Session
 from outlast.engine.tally import Tally
-from outlast.errors import OutlastError
+from outlast.engine.waker import Waker
+from outlast.errors import OutlastError, StoreReplaced
 from outlast.store.records import Claimed, Grant, Principal
 
 CLOCKS_SECONDS = 0.25
@@ -115,6 +118,8 @@ class Desk:
             self._principal = principal
             self._threads.lock_descriptor = principal.lock_descriptor
             self._link.start(principal)
+        except StoreReplaced:
+            raise
         except (OutlastError, OSError, RuntimeError) as error:
             # No process or thread is to be had, perhaps: that passes, and leases last a while.
             self._session.log.warning("no clerk could be started: %s", error)
@@ -122,9 +127,11 @@ class Desk:
             return
         self._handed_in_all = self._takes_in_all = 0
         self._tasks.offer_again()
-        # All at once: what the clerk is not told of now it takes for its predecessor's strays.
+        # All at once: what the clerk is not told of now it takes for its predecessor's strays. What
+        # ends between the two steps is named twice rather than not at all.
+        held = self._tasks.held()
         report = self._written(time.monotonic())
-        report.held = [job.claimed for job in list(self._tasks.open.values())]
+        report.held = held
         self._link.send(report)
 
     def _read_news(self) -> None:
@@ -157,14 +164,22 @@ class Desk:
         if news.beaten_mono_ms is not None:
             for job in list(self._tasks.open.values()):
                 job.renewed(news.beaten_mono_ms)
+        self._hear_of_trouble(news)
+        self._has_left = self._has_left or news.has_left
+
+    def _hear_of_trouble(self, news: News) -> None:
         for level, name, text in news.logs:
             logging.getLogger(name).log(level, "%s", text)
         if news.trouble is not None:
             self._session.log.warning("worker %s: %s", self._worker, news.trouble)
+        for proof in news.spoiled:
+            self._tasks.unsettled[proof] = Ending(*proof, Outcome.FAIL)
+        if news.is_replaced is not None:
+            self._lose_everything("its store was replaced or removed")
+            raise StoreReplaced(news.is_replaced)
         if news.is_dead:
             self._lose_everything("this worker was taken for dead")
             self._drop_clerk()
-        self._has_left = self._has_left or news.has_left
 
     def _settled(self, proofs: list[Proof]) -> None:
         assert self._principal is not None
@@ -187,6 +202,10 @@ class Desk:
             (plain if is_plain else coroutines).append(job)
         self._handed_in_all += len(handed)
         self._pace.handed()
+        if self._stops_at is not None:
+            # They were on their way when the worker was told to stop, and nobody begins them.
+            self._tasks.release_queued([*plain, *coroutines])
+            return
         if plain:
             self._threads.give(plain)
         if coroutines:
@@ -199,6 +218,11 @@ class Desk:
         grant = Grant(proof[0], self._principal.row, proof[1])
         # One loss may be told of twice: seen by a look at the leases, and said to a late result.
         job, is_news = self._tasks.take_out(grant)
+        if job is not None and job.ctx.has_completed:
+            # By its handler's own word, which may have more to do.
+            self.tally.completed += is_news
+            self._session.store.note_end([grant])
+            return
         self.tally.lost += is_news
         if job is not None:
             self._call_off(job, reason)
@@ -269,8 +293,8 @@ class Desk:
             self._stops_at = now
             if self._releases_at == float("inf"):
                 self._releases_at = now + LAST_WORDS_SECONDS
-            for job in tasks.at_work():
-                job.ctx.stop_soon()
+        for job in tasks.at_work():
+            job.ctx.stop_soon()
         tasks.release_queued(tasks.queued.values())
         if now >= self._releases_at:
             for job in list(tasks.open.values()):
@@ -288,9 +312,24 @@ class Desk:
             self._call_off(job, "the worker stops")
         with self._writing:
             self._link.close()
+        self._settle_the_rest()
         self._threads.close(timeout_seconds=0.5)
         self._loop.close(timeout_seconds=0.5)
         self._waker.close()
+
+    def _settle_the_rest(self) -> None:
+        """Outcomes that the clerk has not acknowledged; those it has stored are so twice."""
+        if self._principal is None or self._session.ended:
+            return
+        row, settlements = self._principal.row, []
+        for entry in self._tasks.left_over():
+            ending = entry if isinstance(entry, Ending) else completed_ending(*entry)
+            settlements.append(ending.settlement(row))
+        try:
+            for settlement in settlements:
+                self._session.store.settle([settlement], self._session.now())
+        except OutlastError as error:
+            self._session.log.warning("after the clerk's last word: %s", error)
 
     # Telling the clerk
 
@@ -311,6 +350,9 @@ class Desk:
                 self._report()
             finally:
                 self._writing.release()
+        else:
+            # What is laid down after that one has gathered would wait for the next clock.
+            self._waker.wake()
 
     def _report(self) -> None:
         if not self._link.is_up:
@@ -371,13 +413,16 @@ class Desk:
             until = min(until, tasks.first_laid_at + delay_seconds)
         if self._releases_at > now:
             until = min(until, self._releases_at)
-        waits_for = [self._waker.fileno()]
+        waits_for, unsent = [self._waker.fileno()], set()
         if self._link.is_up:
             waits_for.append(self._link.fileno())
+            if self._link.has_unsent:
+                unsent.add(self._link.fileno())
+            if tasks.is_time(now):
+                # What was laid down while nobody watched any more is looked at first.
+                until = now
         else:
-            until = min(until, self._link.starts_at)
-        # What was laid down while nobody watched any more is looked at first.
-        if not tasks.is_time(now):
-            _host.wait_until_readable(waits_for, until - now)
+            until = max(now + 0.01, min(until, self._link.starts_at))
+        _host.wait_until_readable(waits_for, until - now, unsent)
         tasks.is_watched = True
         self._waker.drain()

@@ -6,17 +6,18 @@ after the rest. A task's outcome is decided by whoever takes it out of `open`.
 
 import json
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
 from outlast.domain.lifecycle import Outcome
-from outlast.engine.hands import Job
+from outlast.engine.job import Job
 from outlast.engine.letters import Completed, Ending, Proof
 from outlast.engine.run import Ended
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
-from outlast.store.records import Grant
+from outlast.store.records import Claimed, Grant
 
 MOST_TOLD = 100
 
@@ -45,13 +46,16 @@ class InHand:
         self.outbox: deque[Entry] = deque()
         self.first_laid_at = 0.0
         self.unsettled: dict[Proof, Entry] = {}
+        # What moves a task from one place to the next, so that it is never in none of them.
+        self._moving = threading.Lock()
         self.is_watched = True
         """Whether the desk is awake, and will look at what is laid down without being woken."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left to be run, reported or settled."""
-        return not (self.open or self.outbox or self.unsettled)
+        with self._moving:
+            return not (self.open or self.outbox or self.unsettled)
 
     def take_in(self, job: Job) -> None:
         """A claimed task, to be taken up by a hand."""
@@ -63,16 +67,10 @@ class InHand:
         """A hand takes a task up; False if it is no longer to be run."""
         if self.queued.pop(job.grant, None) is None:
             return False
-        if self._session.now().mono_ms >= job.lease_ends_mono_ms:
-            self.release(job)
-            return False
         self.running[job.grant] = job
-        try:
-            self._session.store.note_start(job.grant)
-        except OutlastError as error:
+        if not self._may_run(job):
             self.running.pop(job.grant, None)
-            self._session.log.warning("a start could not be noted, it is put back: %s", error)
-            self.release(job)
+            self._wake()
             return False
         options = job.function.options
         if options.timeout_seconds is not None and options.isolation == "thread":
@@ -81,9 +79,27 @@ class InHand:
             self._wake()
         return True
 
+    def _may_run(self, job: Job) -> bool:
+        """Note the start; False if the lease is over, or the desk has taken the task back."""
+        if self._session.now().mono_ms >= job.lease_ends_mono_ms:
+            self.release(job)
+            return False
+        try:
+            self._session.store.note_start(job.grant)
+        except OutlastError as error:
+            self._session.log.warning("a start could not be noted, it is put back: %s", error)
+            self.release(job)
+            return False
+        return job.grant in self.open
+
     def lay(self, job: Job, ended: Ended) -> None:
         """A hand lays an outcome down; it counts unless the task was settled otherwise."""
         self.running.pop(job.grant, None)
+        if ended.error is not None:
+            self._session.log.warning(
+                "task %s (%s) failed in attempt %d: %s",
+                job.claimed.task_id, job.claimed.kind, job.claimed.attempt, ended.error_type,
+            )  # fmt: skip
         if ended.error is None and ended.peak_memory_bytes is None:
             seq, _, token = job.grant
             self.put_down(job, (seq, token, ended.result))
@@ -92,13 +108,16 @@ class InHand:
 
     def put_down(self, job: Job, entry: Entry) -> None:
         """Decide how a task ended, unless somebody has."""
-        if self.open.pop(job.grant, None) is None:
+        with self._moving:
+            is_open = self.open.pop(job.grant, None) is not None
+            if is_open:
+                if not self.outbox:
+                    self.first_laid_at = time.monotonic()
+                self.outbox.append(entry)
+            count = len(self.outbox)
+        if not is_open:
             self._wake()
             return
-        if not self.outbox:
-            self.first_laid_at = time.monotonic()
-        self.outbox.append(entry)
-        count = len(self.outbox)
         if count >= self._batch and self.open:
             # The desk would have to wait for this thread to let the interpreter go, and the clerk
             # for the desk.
@@ -123,6 +142,16 @@ class InHand:
         )
 
     # For the desk
+
+    def held(self) -> list[Claimed]:
+        """Everything that was handed out and has no outcome yet; payloads are not repeated."""
+        with self._moving:
+            return [job.claimed._replace(payload=None) for job in self.open.values()]
+
+    def left_over(self) -> list[Entry]:
+        """Outcomes that are not known to be committed."""
+        with self._moving:
+            return [*self.unsettled.values(), *self.outbox]
 
     def release(self, job: Job) -> None:
         """Put a task back, uncharged."""
@@ -183,8 +212,9 @@ class InHand:
         completed: list[Completed] = []
         endings: list[Ending] = []
         for _ in range(len(self.outbox)):
-            entry = self.outbox.popleft()
-            self.unsettled[entry[0], entry[1]] = entry
+            with self._moving:
+                entry = self.outbox.popleft()
+                self.unsettled[entry[0], entry[1]] = entry
             if isinstance(entry, Ending):
                 endings.append(entry)
             else:

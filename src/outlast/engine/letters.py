@@ -9,7 +9,7 @@ import msgspec
 
 from outlast.domain.budgets import Backoff
 from outlast.domain.lifecycle import WORKER, Cause, Outcome
-from outlast.store.records import Claimed
+from outlast.store.records import Claimed, Grant, Settlement
 
 _LENGTH = struct.Struct("<I")
 _READ_BYTES = 1 << 18
@@ -67,6 +67,22 @@ class Ending(NamedTuple):
             jitter=self.jitter,
         )
 
+    def settlement(self, row: int, task_id: str = "") -> Settlement:
+        """What the store is told of it."""
+        return Settlement(
+            Grant(self.seq, row, self.token),
+            task_id or f"number {self.seq}",
+            self.cause(),
+            self.result,
+            self.exit_signal,
+            self.peak_memory_bytes,
+        )
+
+
+def completed_ending(seq: int, token: int, result: str | None) -> Ending:
+    """A plain success, written out."""
+    return Ending(seq, token, Outcome.COMPLETE, result)
+
 
 class Report(msgspec.Struct, array_like=True, kw_only=True):
     """From the worker: what ended, and how many tasks it would take in all since the beginning."""
@@ -95,6 +111,8 @@ class News(msgspec.Struct, array_like=True, kw_only=True):
     awaits_retries: bool = False
     trouble: str | None = None
     logs: list[Logged] = []
+    spoiled: list[Proof] = []
+    is_replaced: str | None = None
     is_dead: bool = False
     has_left: bool = False
 

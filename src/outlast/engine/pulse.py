@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from outlast.engine.letters import Begin, Proof, Report
 from outlast.engine.session import Session
-from outlast.errors import DeclaredDead, OutlastError
+from outlast.errors import DeclaredDead, OutlastError, StoreReplaced
 from outlast.store.records import Claimed
 
 WATCH_SECONDS = 0.5
@@ -53,7 +53,7 @@ class Pulse:
                 progress=report.progress,
                 clock=session.now,
             )
-        except DeclaredDead:
+        except (DeclaredDead, StoreReplaced):
             raise
         except OutlastError:
             self.beat_at = began + self._pause_seconds

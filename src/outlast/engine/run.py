@@ -1,5 +1,6 @@
 """One execution of one task: from its payload to a result or an error, both ready to be stored."""
 
+import inspect
 import threading
 import traceback
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ class Ended:
     retryable: bool = True
     exit_signal: int | None = None
     peak_memory_bytes: int | None = None
+
+    @property
+    def error_type(self) -> str:
+        """What may be logged of an error: its type, and nothing that a payload may be in."""
+        return (self.error or "").partition(":")[0].partition("\n")[0][:200]
 
 
 def execute(function: AnyFunction, claimed: Claimed, ctx: Context) -> Ended:
@@ -78,6 +84,9 @@ def _positional(function: AnyFunction, ctx: Context) -> tuple[Any, ...]:
 def _succeeded(result: Any) -> Ended:
     if result is None:
         return _NOTHING
+    if inspect.iscoroutine(result):
+        result.close()
+        raise Unfit("it is async behind a plain wrapper; make the wrapper async, or drop it")
     try:
         plain = dumped(result) if is_model(type(result)) else result
         return Ended(codec.encode(plain, "result"))

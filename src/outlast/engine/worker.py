@@ -25,7 +25,7 @@ from outlast.errors import InvalidInput, OutlastError
 
 MAX_CONCURRENCY = 1000
 MAX_PREFETCH = 2000
-DISMISSAL_SECONDS = 15.0
+DISMISSAL_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,14 @@ class Worker:
     @property
     def tally(self) -> Tally:
         """What was committed so far."""
-        return replace(self._desk.tally if self._desk else self._tally)
+        desk = self._desk
+        return replace(desk.tally if desk else self._tally)
 
     @property
     def running(self) -> int:
         """How many handlers are at work now."""
-        return self._desk.running if self._desk else 0
+        desk = self._desk
+        return desk.running if desk else 0
 
     def stop(self, at_once: bool = False) -> None:
         """Claim no more, let handlers finish up to the limit, release the rest; or release now."""
@@ -232,10 +234,15 @@ def stopped_by_signals(stop: Callable[[bool], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    count = 0
+    count, pid = 0, os.getpid()
 
     def answer(number: int, frame: FrameType | None) -> None:
         nonlocal count
+        if os.getpid() != pid:
+            # A process that a handler forked is not the worker, and ends as others do.
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         count += 1
         stop(count > 1)
 
@@ -244,4 +251,5 @@ def stopped_by_signals(stop: Callable[[bool], None]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # None: it was not set by Python, which cannot set it again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
