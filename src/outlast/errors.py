@@ -12,6 +12,7 @@ OutlastError
 ├── TaskFailed                   the task that was waited for failed
 ├── TaskCancelled                the task that was waited for was cancelled
 ├── LockHeld                     another holder has the named lock
+├── GiveBack                     raise it in a handler: the task goes back unspent
 ├── PermanentError               raise it in your own code: the task fails without retries
 └── StoreError                   the file, the engine under it, or our grip on it
     ├── StoreNotFound            a read verb met a store that does not exist
@@ -123,6 +124,10 @@ class TaskCancelled(OutlastError):
 
 class LockHeld(OutlastError):
     """Another holder has the named lock."""
+
+
+class GiveBack(OutlastError):
+    """Raise this in a handler that cannot go on now: the task goes back, and nothing is charged."""
 
 
 class PermanentError(OutlastError):

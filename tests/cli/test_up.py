@@ -106,8 +106,9 @@ def test_the_summary_counts_what_was_done_and_failures_show_in_the_code(
     store.enqueue("refuse", {"word": "no"}, max_retries=0, id="t1")
     done = piped(folder, *words, "jobs:app", "--until-empty", "--name", "w1")
     assert done.returncode == 1
-    assert alike(done.stdout).splitlines()[-2:] == [
+    assert alike(done.stdout).splitlines()[-3:] == [
         "worker w1: 3 completed, 1 failed attempt in SECONDS",
+        "1 task failed for good: outlast task list --status failed shows why",
         "the store holds 3 completed, 1 failed",
     ]
     assert (store.get("t1").error or "").startswith("ValueError: no")

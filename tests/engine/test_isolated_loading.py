@@ -208,7 +208,7 @@ def test_a_module_that_fails_while_it_loads_may_do_better_next_time(files: Files
 
 def test_a_script_without_a_guard_does_not_start_itself_again_and_again(files: Files) -> None:
     _, error, retryable = outcome(files(script=TASKS + WORK + "\nwork()\n"), "script.py")
-    assert error.startswith("Unreachable: module __main__ starts a worker when it is loaded")
+    assert error.startswith("Unreachable: module __main__ enqueues or starts a worker when it is")
     assert "__name__" in error
     assert not retryable
 

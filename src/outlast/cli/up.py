@@ -93,6 +93,12 @@ def _loaded(common: Common, target: str) -> "Outlast":
     """The program's own store; a --store that names another one is a mistake to be told."""
     if common.settings is not None:
         os.environ["OUTLAST_SETTINGS"] = common.settings
+    elif "OUTLAST_SETTINGS" not in os.environ:
+        from outlast.settings import load
+
+        found = load(search=True).file
+        if found is not None:
+            os.environ["OUTLAST_SETTINGS"] = str(found)
     app = loading.load(target)
     if not app.functions:
         raise click.UsageError(f"{target} registers no function; decorate one with @app.task")
@@ -115,7 +121,8 @@ def _summary(data: dict[str, Any]) -> list[str]:
     if data["released"]:
         did.append(f"{data['released']:,} given back")
     left = ", ".join(f"{number:,} {status}" for status, number in data["counts"].items() if number)
-    return [
-        f"worker {data['worker']}: {', '.join(did)} in {span(data['seconds'])}",
-        f"the store holds {left or 'no tasks'}",
-    ]
+    lines = [f"worker {data['worker']}: {', '.join(did)} in {span(data['seconds'])}"]
+    if data["failed_tasks"] > 0:
+        failed = count(data["failed_tasks"], "task")
+        lines.append(f"{failed} failed for good: outlast task list --status failed shows why")
+    return [*lines, f"the store holds {left or 'no tasks'}"]

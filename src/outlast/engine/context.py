@@ -113,15 +113,20 @@ class Context:
             raise TaskCancelled(self.task_id)
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, but no longer than until the task is cancelled or the worker stops.
+        """Sleep, but no longer than until the task is cancelled or the worker begins to stop.
 
-        True when that happened.
+        True when one of them is so. To stop early without being done, raise GiveBack: whatever
+        else a handler returns counts as its result.
         """
-        if self._alarm is None:
-            self._alarm = threading.Event()
-        if self.cancelled or self.stopping:
-            return True
-        return self._alarm.wait(seconds) and (self.cancelled or self.stopping)
+        alarm = self._alarm
+        if alarm is None:
+            alarm = self._alarm = threading.Event()
+        if self.stopping:
+            # That it stops is known by now; only a cancellation is news.
+            alarm.clear()
+        if not self.cancelled:
+            alarm.wait(seconds)
+        return self.cancelled or self.stopping
 
     def cancel(self, reason: str) -> None:
         """The worker's word that no result counts any more."""

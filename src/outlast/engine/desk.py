@@ -213,7 +213,9 @@ class Desk:
 
     # What goes wrong
 
-    def _lose(self, proof: Proof, reason: str) -> None:
+    def _lose(self, proof: Proof, reason: str, *, is_taken: bool = True) -> None:
+        """Call a task off. Unless somebody has taken it, the note that it began stays: whoever
+        takes it has to know."""
         assert self._principal is not None
         grant = Grant(proof[0], self._principal.row, proof[1])
         # One loss may be told of twice: seen by a look at the leases, and said to a late result.
@@ -227,7 +229,8 @@ class Desk:
         if job is not None:
             self._call_off(job, reason)
             self._session.log.warning("task %s: %s", job.claimed.task_id, reason)
-        self._session.store.note_end([grant])
+        if is_taken:
+            self._session.store.note_end([grant])
 
     def _lose_everything(self, reason: str) -> None:
         tasks = self._tasks
@@ -266,7 +269,8 @@ class Desk:
             if grant in tasks.open and grant in tasks.running:
                 # Whoever renews it now would keep it from others, with nobody at work on it.
                 self._dropped.append(proof_of(grant))
-                self._lose(proof_of(grant), "its lease ran out before it could be renewed")
+                reason = "its lease ran out before it could be renewed"
+                self._lose(proof_of(grant), reason, is_taken=False)
 
     def _time_out(self, job: Job) -> None:
         seconds = job.function.options.timeout_seconds

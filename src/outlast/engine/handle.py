@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,10 @@ class StoreHandle:
             self._drop()
 
     def _open(self) -> Session:
+        loading = sys.modules.get("outlast.engine.isolated_load")
+        if loading is not None:
+            # A module that enqueues where it is loaded would do so in each handler's process.
+            loading.refuse_while_loading()
         store = self._backend.serve(self._real_path(), self.settings, self.now())
         session = Session(store, self._clock, self.settings, self._log)
         try:

@@ -95,6 +95,9 @@ class InHand:
     def lay(self, job: Job, ended: Ended) -> None:
         """A hand lays an outcome down; it counts unless the task was settled otherwise."""
         self.running.pop(job.grant, None)
+        if ended.is_given_back:
+            self.release(job)
+            return
         if ended.error is not None:
             self._session.log.warning(
                 "task %s (%s) failed in attempt %d: %s",

@@ -18,6 +18,7 @@ from typing import NoReturn
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _LOOK_MS = 50
+_LOOK_AT_WORKER_MS = 500
 _END_OF_PATH = b"\0\0"
 
 
@@ -86,9 +87,14 @@ def handlers_end(handler_pid: int, worker_pid: int) -> bytes | None:
         if descriptor is not None:
             poll.register(descriptor, select.POLLIN)
     # Without descriptors of processes, nothing but looking tells that one has ended.
-    pause_ms = _LOOK_MS if None in watched else None
+    pause_ms = _LOOK_MS if None in watched else _LOOK_AT_WORKER_MS
+    is_frozen = False
     while os.getppid() == worker_pid:
         poll.poll(pause_ms)
+        # A stopped worker's leases run out, and its handler must not run beside their next holder.
+        if is_frozen != (_host.process_state_word(worker_pid) == "stopped"):
+            is_frozen = not is_frozen
+            os.kill(handler_pid, signal.SIGSTOP if is_frozen else signal.SIGCONT)
         pid, status, usage = os.wait4(handler_pid, os.WNOHANG)
         if pid:
             return b"%d %d\n" % (status, _host.maxrss_bytes(usage.ru_maxrss))

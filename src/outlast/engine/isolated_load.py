@@ -32,8 +32,8 @@ def refuse_while_loading() -> None:
     """Refuse to start work from a module that is only being loaded to find a function in it."""
     if _Loading.module is not None:
         raise Unreachable(
-            f"module {_Loading.module} starts a worker when it is loaded, and a process that runs"
-            " one of its functions has to load it; put the start behind `if __name__ =="
+            f"module {_Loading.module} enqueues or starts a worker when it is loaded, and a process"
+            " that runs one of its functions has to load it; put that behind `if __name__ =="
             ' "__main__":`'
         )
 

@@ -11,7 +11,7 @@ from outlast.domain import codec
 from outlast.engine.arguments import dumped, is_model
 from outlast.engine.context import Context
 from outlast.engine.functions import AnyFunction
-from outlast.errors import InvalidInput, PermanentError
+from outlast.errors import GiveBack, InvalidInput, PermanentError
 from outlast.store.records import Claimed
 
 MAX_MESSAGE_CHARACTERS = 2000
@@ -29,6 +29,7 @@ class Ended:
     retryable: bool = True
     exit_signal: int | None = None
     peak_memory_bytes: int | None = None
+    is_given_back: bool = False
 
     @property
     def error_type(self) -> str:
@@ -63,6 +64,8 @@ def _is_main_thread() -> bool:
 
 def failed(error: BaseException) -> Ended:
     """An error as an outcome; what can never succeed is not tried again."""
+    if isinstance(error, GiveBack):
+        return Ended(is_given_back=True)
     return Ended(error=failure_text(error), retryable=not isinstance(error, PermanentError | Unfit))
 
 

@@ -133,7 +133,7 @@ class Worker:
     def _enlisted(self, session: Session) -> Iterator[None]:
         """Two workers of one name would take each other's tasks for their own."""
         self._name = name = self._options.name or _name_of_this_thread()
-        if name in session.workers:
+        if not session.store.enlist(name):
             raise InvalidInput(f"a worker called {name!r} runs in this process; choose a new name")
         over, thread = threading.Event(), threading.get_ident()
 

@@ -84,6 +84,10 @@ class Store(StoreReads, Protocol):
         """This process as a worker of that name, registered, for an assistant to act for."""
         ...
 
+    def enlist(self, worker: str) -> bool:
+        """A worker of this name begins its work; False if one in this process is at it."""
+        ...
+
     def retire(self, worker: str, now: Instant) -> None:
         """A worker of this process has ended its work; what it still holds is put back."""
         ...

@@ -147,6 +147,10 @@ class Handing(Serving):
             holding.remember(worker, row, incarnation)
             return Principal(worker, row, incarnation.id, incarnation.lock_file.descriptor)
 
+    def enlist(self, worker: str) -> bool:
+        """A worker of this name begins its work; False if one in this process is at it."""
+        return self._holding.enlist(worker)
+
     def retire(self, worker: str, now: Instant) -> None:
         """A worker of this process has ended its work; what it still holds is put back."""
         row = self._holding.retired(worker)

@@ -20,6 +20,7 @@ class Holding:
         self._folder = folder
         self._incarnation: Incarnation | None = None
         self._holders: dict[str, int] = {}
+        self._in_service: set[str] = set()
         self._mutex = threading.Lock()
         self.doubtful: tuple[Settlement, ...] = ()
         self.is_ending = False
@@ -70,9 +71,18 @@ class Holding:
             if self._incarnation is of:
                 self._holders[worker] = row
 
+    def enlist(self, worker: str) -> bool:
+        """A worker of this name begins its work; False if one in this process is at it."""
+        with self._mutex:
+            if worker in self._in_service:
+                return False
+            self._in_service.add(worker)
+            return True
+
     def retired(self, worker: str) -> int | None:
         """The row of a worker that ended its work; the next claim under its name asks anew."""
         with self._mutex:
+            self._in_service.discard(worker)
             return self._holders.pop(worker, None)
 
     def doubt(self, handed: Sequence[Settlement]) -> None:

@@ -1,2 +1,2 @@
-UPDATE workers SET state = :state, ended_at = :now
+UPDATE workers SET state = :state, ended_at = :now, stuck = NULL, progress = NULL
 WHERE incarnation = :incarnation AND state = 'alive'
