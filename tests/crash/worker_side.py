@@ -16,8 +16,8 @@ from outlast.engine import worker as worker_module
 from outlast.engine.context import Context
 from outlast.engine.desk import Desk
 from outlast.engine.functions import FunctionOptions, TaskFunction
-from outlast.engine.job import Job
 from outlast.engine.in_hand import Entry, InHand
+from outlast.engine.job import Job
 from outlast.engine.letters import Ending, Proof
 from outlast.engine.pace import Pace
 from outlast.store.records import Claimed

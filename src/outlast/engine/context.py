@@ -20,6 +20,7 @@ class Context:
 
     __slots__ = (
         "_alarm",
+        "_knows_of_stop",
         "_session",
         "cancelled",
         "claimed",
@@ -32,6 +33,7 @@ class Context:
     def __init__(self, session: Session, claimed: Claimed) -> None:
         self._session = session
         self._alarm: threading.Event | None = None
+        self._knows_of_stop = False
         self.claimed = claimed
         self.has_completed = False
         """Whether the handler has completed the task by its own word."""
@@ -121,11 +123,15 @@ class Context:
         alarm = self._alarm
         if alarm is None:
             alarm = self._alarm = threading.Event()
-        if self.stopping:
-            # That it stops is known by now; only a cancellation is news.
+        if self._knows_of_stop:
+            # Only a cancellation would be news.
             alarm.clear()
+        elif self.stopping:
+            self._knows_of_stop = True
+            return True
         if not self.cancelled:
             alarm.wait(seconds)
+        self._knows_of_stop = self.stopping
         return self.cancelled or self.stopping
 
     def cancel(self, reason: str) -> None:

@@ -13,17 +13,17 @@ from outlast import _host
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
+from outlast.engine.crew import Crew
 from outlast.engine.functions import AnyFunction
-from outlast.engine.hands import Slots, Threads
-from outlast.engine.in_hand import InHand, proof_of
+from outlast.engine.in_hand import InHand, proof_of, settle_the_rest
 from outlast.engine.job import Job
-from outlast.engine.letters import Ending, News, Proof, Report, completed_ending
-from outlast.engine.loop import Loop
+from outlast.engine.letters import Ending, News, Proof
 from outlast.engine.pace import Pace
 from outlast.engine.run import Ended
 from outlast.engine.session import Session
 from outlast.engine.tally import Tally
 from outlast.engine.waker import Waker
+from outlast.engine.writing import Writer
 from outlast.errors import OutlastError, StoreReplaced
 from outlast.store.records import Claimed, Grant, Principal
 
@@ -59,16 +59,9 @@ class Desk:
         self._writing = threading.RLock()
         batch = max(1, prefetch // 2)
         self._tasks = InHand(session, batch, self._waker.wake, self._report_if_nobody_does)
-        slots = Slots(concurrency)
-        self._threads = Threads(concurrency, slots, self._tasks.begin, self._tasks.lay)
-        self._loop = Loop(concurrency, slots, self._tasks.begin, self._tasks.lay)
+        self._crew = Crew(concurrency, self._tasks.begin, self._tasks.lay)
         self._pace = Pace(concurrency, prefetch)
-        # Leases given up here, of which the clerk does not know yet.
-        self._dropped: list[Proof] = []
-        self._handed_in_all = 0
-        self._takes_in_all = 0
-        self._told: tuple[str | None, str | None] = (None, None)
-        self._excluded: list[int] = []
+        self._writer = Writer(self._tasks, self._pace)
         self._clocks_at = 0.0
         self._is_dry = False
         self._stops_at: float | None = None
@@ -116,7 +109,7 @@ class Desk:
             if self._principal is not None and principal.row != self._principal.row:
                 self._lose_everything("this worker was taken for dead")
             self._principal = principal
-            self._threads.lock_descriptor = principal.lock_descriptor
+            self._crew.hold(principal.lock_descriptor)
             self._link.start(principal)
         except StoreReplaced:
             raise
@@ -125,14 +118,7 @@ class Desk:
             self._session.log.warning("no clerk could be started: %s", error)
             self._link.drop()
             return
-        self._handed_in_all = self._takes_in_all = 0
-        self._tasks.offer_again()
-        # All at once: what the clerk is not told of now it takes for its predecessor's strays. What
-        # ends between the two steps is named twice rather than not at all.
-        held = self._tasks.held()
-        report = self._written(time.monotonic())
-        report.held = held
-        self._link.send(report)
+        self._link.send(self._writer.first_report(time.monotonic()))
 
     def _read_news(self) -> None:
         if not self._link.is_up:
@@ -192,24 +178,19 @@ class Desk:
 
     def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
         session = self._session
-        plain: list[Job] = []
-        coroutines: list[Job] = []
-        for claimed in handed:
-            function = self._functions[claimed.kind]
-            job = Job(claimed, function, Context(session, claimed), claimed_mono_ms)
+        jobs = [
+            Job(one, self._functions[one.kind], Context(session, one), claimed_mono_ms)
+            for one in handed
+        ]
+        for job in jobs:
             self._tasks.take_in(job)
-            is_plain = not function.is_async or function.options.isolation == "process"
-            (plain if is_plain else coroutines).append(job)
-        self._handed_in_all += len(handed)
+        self._writer.handed(len(handed))
         self._pace.handed()
-        if self._stops_at is not None:
+        if self._stops_at is None:
+            self._crew.give(jobs)
+        else:
             # They were on their way when the worker was told to stop, and nobody begins them.
-            self._tasks.release_queued([*plain, *coroutines])
-            return
-        if plain:
-            self._threads.give(plain)
-        if coroutines:
-            self._loop.give(coroutines)
+            self._tasks.release_queued(jobs)
 
     # What goes wrong
 
@@ -268,7 +249,7 @@ class Desk:
             tasks.release_queued([job])
             if grant in tasks.open and grant in tasks.running:
                 # Whoever renews it now would keep it from others, with nobody at work on it.
-                self._dropped.append(proof_of(grant))
+                self._writer.dropped.append(proof_of(grant))
                 reason = "its lease ran out before it could be renewed"
                 self._lose(proof_of(grant), reason, is_taken=False)
 
@@ -316,24 +297,11 @@ class Desk:
             self._call_off(job, "the worker stops")
         with self._writing:
             self._link.close()
-        self._settle_the_rest()
-        self._threads.close(timeout_seconds=0.5)
-        self._loop.close(timeout_seconds=0.5)
+        if self._principal is not None and not self._session.ended:
+            # Outcomes that the clerk has not acknowledged; those it has stored are so twice.
+            settle_the_rest(self._session, self._principal.row, self._tasks.left_over())
+        self._crew.close()
         self._waker.close()
-
-    def _settle_the_rest(self) -> None:
-        """Outcomes that the clerk has not acknowledged; those it has stored are so twice."""
-        if self._principal is None or self._session.ended:
-            return
-        row, settlements = self._principal.row, []
-        for entry in self._tasks.left_over():
-            ending = entry if isinstance(entry, Ending) else completed_ending(*entry)
-            settlements.append(ending.settlement(row))
-        try:
-            for settlement in settlements:
-                self._session.store.settle([settlement], self._session.now())
-        except OutlastError as error:
-            self._session.log.warning("after the clerk's last word: %s", error)
 
     # Telling the clerk
 
@@ -361,46 +329,17 @@ class Desk:
     def _report(self) -> None:
         if not self._link.is_up:
             return
-        now = time.monotonic()
-        leaves = self._stops_at is not None and self._tasks.is_empty
-        if not (self._tasks.is_time(now) or leaves or self._has_news()):
-            return
-        report = self._written(now)
-        report.leave = leaves
-        self._takes_in_all = report.takes_in_all = self._handed_in_all + self._room()
-        self._link.send(report)
-
-    def _has_news(self) -> bool:
-        """Whether the clerk should know something, though nothing has ended."""
-        tasks, room = self._tasks, self._room()
-        unused = self._takes_in_all - self._handed_in_all
-        return (
-            (room > unused and unused < max(1, (room + len(tasks.open)) // 4))
-            or (room == 0 and unused > 0 and self._stops_at is not None)
-            or bool(self._dropped)
-            or tasks.ignoring() != self._excluded
-            or (tasks.stuck(), tasks.progress()) != self._told
-        )
-
-    def _written(self, now: float) -> Report:
-        """What there is to tell at this moment."""
-        tasks = self._tasks
-        self._told = tasks.stuck(), tasks.progress()
-        dropped, self._dropped = self._dropped, []
-        completed, endings = tasks.gather(now)
-        if completed or endings:
-            self._is_dry = False
-        released = sum(one.outcome is Outcome.RELEASE for one in endings)
-        self._pace.ended(len(completed) + len(endings) - released, now)
-        self._excluded = tasks.ignoring()
-        return Report(
-            completed=completed,
-            endings=endings,
-            stuck=self._told[0],
-            progress=self._told[1],
-            dropped=dropped,
-            excluding=self._excluded,
-        )
+        now, is_stopping = time.monotonic(), self._stops_at is not None
+        leaves = is_stopping and self._tasks.is_empty
+        room = self._room()
+        is_due = self._tasks.is_time(now) or leaves or self._writer.has_news(room, is_stopping)
+        if is_due:
+            report = self._writer.report(now)
+            report.leave = leaves
+            self._writer.offer(report, self._room())
+            if report.completed or report.endings:
+                self._is_dry = False
+            self._link.send(report)
 
     def _sleep(self, longest_seconds: float) -> None:
         """Until the clerk or a hand has something, or a clock runs out."""

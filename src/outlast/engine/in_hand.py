@@ -10,13 +10,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.job import Job
-from outlast.engine.letters import Completed, Ending, Proof
+from outlast.engine.letters import Completed, Ending, Proof, completed_ending
 from outlast.engine.run import Ended
 from outlast.engine.session import Session
-from outlast.errors import OutlastError
+from outlast.errors import LeaseLost, OutlastError
 from outlast.store.records import Claimed, Grant
 
 MOST_TOLD = 100
@@ -235,3 +236,14 @@ class InHand:
 def proof_of(grant: Grant) -> Proof:
     """What tells a lease from others of the same worker."""
     return grant.seq, grant.token
+
+
+def settle_the_rest(session: Session, row: int, entries: Iterable[Entry]) -> None:
+    """Store outcomes without a clerk, one by one, as far as the store allows it."""
+    try:
+        for entry in entries:
+            ending = entry if isinstance(entry, Ending) else completed_ending(*entry)
+            with suppress(LeaseLost):
+                session.store.settle([ending.settlement(row)], session.now())
+    except OutlastError as error:
+        session.log.warning("after the clerk's last word: %s", error)

@@ -37,6 +37,11 @@ class Job:
         """Ends the handler, where that can be done."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a thread runs it, and not the loop."""
+        return not self.function.is_async or self.function.options.isolation == "process"
+
+    @property
     def grant(self) -> Grant:
         """The proof of ownership."""
         return self.claimed.grant

@@ -9,8 +9,7 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Status, Transition
 from outlast.store.records import Healed, RecoveryPolicy
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Judged, Peer, Verdict, begun_by, bury, judge
-from outlast.store.sqlite.lockfile import NOT_WHOLE, Begun
+from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
 from outlast.store.sqlite.transaction import Transaction
@@ -71,22 +70,12 @@ class Healer:
             back, spent = self._in_batches(
                 policy.batch,
                 now,
-                lambda tx: self._run_out(tx, now, policy),
+                lambda tx: _endings(
+                    _expired(tx, now, policy.batch), lambda standing: _expiry(standing, policy)
+                ),
             )
             put_back, failed = put_back + back, failed + spent
         return Healed(put_back, failed, tuple(found.peer.name for found in dead))
-
-    def _run_out(self, tx: Transaction, now: Instant, policy: RecoveryPolicy) -> list[Ending]:
-        """Tasks whose leases ran out, though their holders may live."""
-        notes: dict[int | None, Begun] = {}
-
-        def expiry(standing: Standing) -> Cause:
-            if standing.unstarted and standing.holder not in notes:
-                row = tx.row("peer_of_row", {"row": standing.holder})
-                notes[standing.holder] = begun_by(Peer(*row), self._folder) if row else NOT_WHOLE
-            return _expiry(standing, notes.get(standing.holder, NOT_WHOLE), policy)
-
-        return _endings(_expired(tx, now, policy.batch), expiry)
 
     def _tell_what_stays(self, own: str, now: Instant) -> None:
         """For who asked for every detail: the tasks that are left to their holders, and why."""
@@ -203,10 +192,7 @@ def _expired(tx: Transaction, now: Instant, limit: int) -> list[Standing]:
     return (here + _standings(tx, "situations_expired_elsewhere", elsewhere))[:limit]
 
 
-def _expiry(standing: Standing, begun: Begun, policy: RecoveryPolicy) -> Cause:
-    """What a stopped or silent worker had taken ahead and never began is given back uncharged."""
-    if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
-        return Cause(Outcome.NEVER_STARTED, RECOVERY)
+def _expiry(standing: Standing, policy: RecoveryPolicy) -> Cause:
     return Cause(
         Outcome.EXPIRE,
         RECOVERY,

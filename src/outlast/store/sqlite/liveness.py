@@ -86,20 +86,6 @@ def judge(peer: Peer, folder: SideFolder) -> Judged:
         lock.close()
 
 
-def begun_by(peer: Peer, folder: SideFolder) -> Begun:
-    """What a peer's lock file says had begun; asked of the living, whose lock stays theirs."""
-    try:
-        lock = ProbedLock(_lock_path(peer, folder), peer.lock_inode)
-    except OSError:
-        return NOT_WHOLE
-    try:
-        return read_begun(lock.descriptor, peer.incarnation)
-    except OSError:
-        return NOT_WHOLE
-    finally:
-        lock.close()
-
-
 def bury(peer: Peer, folder: SideFolder) -> None:
     """Remove a dead worker's lock file, once its row says so, under its own lock."""
     try:
