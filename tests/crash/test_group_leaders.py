@@ -134,6 +134,7 @@ def _leads_under_fire(path: str, kind: str) -> None:
     import asyncio
     import os
     import threading
+    import time
     from pathlib import Path
 
     from outlast import Outlast
@@ -158,6 +159,11 @@ def _leads_under_fire(path: str, kind: str) -> None:
     for thread in threads:
         thread.start()
     errors = {"KeyboardInterrupt": KeyboardInterrupt, "Alarm": Alarm, "nested": None}
+    # On a busy machine the loop takes its time to begin.
+    patience_ends_at = time.monotonic() + PATIENCE_SECONDS
+    while not {one[0] for one in list(told.stored)} >= set("fc"):
+        assert time.monotonic() < patience_ends_at
+        time.sleep(0.01)
     struck = strike_while_leading(app, told, errors[kind])
     stop.set()
     for thread in threads:
