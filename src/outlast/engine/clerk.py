@@ -8,13 +8,12 @@ for one that is stopped or gone.
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
-from outlast import _host
 from outlast.domain.lifecycle import RECOVERY, WORKER, Cause, Outcome
 from outlast.engine.heal import heal_before_claim
-from outlast.engine.letters import Begin, Logged, News, Proof, Report, Wire
+from outlast.engine.letters import Begin, Logged, News, Proof, Report, Wire, settlements_in
 from outlast.engine.pulse import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -22,7 +21,7 @@ from outlast.engine.pulse import (
     Pulse,
 )
 from outlast.engine.session import Session
-from outlast.engine.vigil import Vigil
+from outlast.engine.well import Well
 from outlast.errors import (
     DeclaredDead,
     OutcomeUnknown,
@@ -33,21 +32,16 @@ from outlast.errors import (
     StoreReplaced,
     StoreUnwritable,
 )
-from outlast.store.future import Ear
-from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Settlement
+from outlast.store.records import Claimed, ClaimRequest, Exchanged, Settlement
 
 MOST_AT_ONCE = 1000
 SINGLY_AFTER_FAILURES = 2
 HOPELESS_AFTER_REFUSALS = 3
 
-_COMPLETED = Cause(Outcome.COMPLETE, WORKER)
 # Not the worker's own doing: a late outcome of its own must not be taken for settled by this.
 _STRAY = Cause(Outcome.RELEASE, RECOVERY)
 # What says nothing of the ending that was to be stored, however often it is met.
 _OF_THE_STORE = (QueueStalled, StoreBusy, QueueFull, OutcomeUnknown, StoreUnwritable)
-
-# Spares the detour by which a named tuple is usually made.
-_new_tuple = tuple.__new__
 
 log = logging.getLogger("outlast.worker")
 
@@ -82,11 +76,9 @@ class Clerk:
         self._handed_in_all = 0
         self._failures = 0
         self._resumes_at = 0.0
-        self._is_dry = False
         self._is_told_dry = False
         self._told_retries = False
-        self._vigil = Vigil(session.store, None, session)
-        self._ear: Ear | None = None
+        self._well = Well(session)
         self._pulse = Pulse(session, begin)
 
     def run(self) -> None:
@@ -99,8 +91,7 @@ class Clerk:
         except EOFError:
             return
         finally:
-            if self._ear is not None:
-                self._ear.close()
+            self._well.close()
 
     def _serve_once(self) -> None:
         """One round; what nobody here can mend is told, and ends it."""
@@ -125,7 +116,7 @@ class Clerk:
             self._has_heard = True
             for claimed in report.held:
                 self._held[claimed.grant.seq, claimed.grant.token] = claimed
-            for settlement in self._settlements(report):
+            for settlement in settlements_in(report, self._begin.row, self._held):
                 grant = settlement.grant
                 self._endings[grant.seq, grant.token] = settlement
             for key in report.dropped:
@@ -134,7 +125,7 @@ class Clerk:
                 self._pulse.beat_soon()
             if report.excluding != self._report.excluding:
                 # What was found to be dry was so but for these.
-                self._is_dry = self._is_told_dry = False
+                self._well.is_dry = self._is_told_dry = False
             self._report = report
             self._release_strays()
         # Tasks may be on their way to a worker that is about to leave; it has to put them back.
@@ -154,17 +145,6 @@ class Clerk:
             if not is_known and grant.seq not in self._report.excluding:
                 self._endings[key] = Settlement(grant, task_id, _STRAY)
 
-    def _settlements(self, report: Report) -> Iterator[Settlement]:
-        row, held = self._begin.row, self._held
-        for seq, token, result in report.completed:
-            known = held.get((seq, token))
-            grant = _new_tuple(Grant, (seq, row, token)) if known is None else known.grant
-            task_id = f"number {seq}" if known is None else known.task_id
-            yield _new_tuple(Settlement, (grant, task_id, _COMPLETED, result, None, None))
-        for one in report.endings:
-            known = held.get((one.seq, one.token))
-            yield one.settlement(row, "" if known is None else known.task_id)
-
     # Ends of leases in, new ones out
 
     @property
@@ -175,7 +155,7 @@ class Clerk:
 
     def _exchange_if_due(self) -> None:
         now = time.monotonic()
-        looks = self._room > 0 and (not self._is_dry or self._vigil.pause_seconds() == 0)
+        looks = self._room > 0 and self._well.is_worth_a_look
         if now < self._resumes_at or not (self._endings or looks):
             return
         if not self._worker_is_running():
@@ -194,12 +174,12 @@ class Clerk:
         if self._endings and self._is_late():
             # Leases that ran out are about to be put back, our own too: first what is done.
             self._settle(dict(self._endings))
-        self._vigil.begin()
+        self._well.begin()
         heal_before_claim(self._session, force=False)
         endings = dict(self._endings)
         began_mono_ms = self._session.now().mono_ms
         done = self._trade(list(endings.values()))
-        came_up_empty = self._room > 0 and not done.claimed and not self._is_dry
+        came_up_empty = self._room > 0 and not done.claimed and not self._well.is_dry
         # Before the well is called dry, what the dead left behind is looked for.
         if came_up_empty and heal_before_claim(self._session, force=True):
             done = Exchanged(done.answers, self._trade([]).claimed)
@@ -230,7 +210,7 @@ class Clerk:
             self._endings.pop(key, None)
         was_dry = self._is_told_dry
         if looked:
-            self._listen(is_dry=not done.claimed)
+            self._well.found(bool(done.claimed), self._room > 0)
             self._is_told_dry = not done.claimed
         awaits_retries = looked and not done.claimed and self._awaits_retries()
         if not (done.claimed or ended) and was_dry and awaits_retries == self._told_retries:
@@ -257,16 +237,6 @@ class Clerk:
                 self._begin.queues, self._begin.kinds, self._report.excluding
             )
         return False
-
-    def _listen(self, is_dry: bool) -> None:
-        """Others send hints to whoever listens, so nobody listens while there is work enough."""
-        self._is_dry = is_dry
-        if is_dry and self._ear is None:
-            self._ear = self._store.ear(for_work=True)
-            self._is_dry = self._vigil.pause_seconds() > 0
-        elif not is_dry and self._ear is not None and self._room == 0:
-            self._ear.close()
-            self._ear = None
 
     def _fail(self, error: OutlastError) -> None:
         """Nothing is dropped: what could not be stored is tried again, more and more patiently."""
@@ -362,18 +332,13 @@ class Clerk:
         now = time.monotonic()
         if self._resumes_at > now:
             until = min(self._resumes_at, self._pulse.beat_at)
-        elif self._endings or (self._room > 0 and not self._is_dry):
+        elif self._endings or (self._room > 0 and not self._well.is_dry):
             return
         else:
-            until = self._pulse.beat_at
+            until = self._pulse.beat_at if self._has_heard else now + WATCH_SECONDS
         if self._held:
             until = min(until, self._pulse.watch_at)
         if self._wire.has_unsent:
             until = min(until, now + 0.01)
-        seconds = max(0.0, until - now)
-        if self._ear is None or self._room == 0 or self._resumes_at > now:
-            _host.wait_until_readable([self._wire.fileno()], seconds)
-            return
-        pause_seconds = self._vigil.pause_seconds()
-        if self._ear.wait(min(seconds, pause_seconds), self._wire.fileno()):
-            self._is_dry = False
+        listens = self._room > 0 and self._resumes_at <= now
+        self._well.wait(max(0.0, until - now), self._wire.fileno(), listens=listens)

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from outlast import _host
 from outlast.clock import SystemClock
 from outlast.engine.clerk import Clerk
 from outlast.engine.letters import Begin, News, Report, Wire
@@ -130,6 +131,18 @@ class ClerkLink:
     def has_unsent(self) -> bool:
         """Whether the clerk is slow to read."""
         return self._wire is not None and self._wire.has_unsent
+
+    def wait(self, descriptor: int, now: float, until: float) -> None:
+        """Sleep until the descriptor or the clerk has something, or can be sent more, or until
+        then; without a clerk, no longer than until the next one may be started."""
+        if not self.is_up:
+            until = max(now + 0.01, min(until, self.starts_at))
+            _host.wait_until_readable([descriptor], until - now)
+            return
+        ours = self.fileno()
+        _host.wait_until_readable(
+            [descriptor, ours], until - now, {ours} if self.has_unsent else ()
+        )
 
     def drop(self) -> None:
         """The clerk is gone, or must go; a next one waits a little if this one was short-lived."""

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from outlast import _host
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
@@ -19,7 +18,6 @@ from outlast.engine.in_hand import InHand, proof_of, settle_the_rest
 from outlast.engine.job import Job
 from outlast.engine.letters import Ending, News, Proof
 from outlast.engine.pace import Pace
-from outlast.engine.run import Ended
 from outlast.engine.session import Session
 from outlast.engine.tally import Tally
 from outlast.engine.waker import Waker
@@ -170,10 +168,8 @@ class Desk:
     def _settled(self, proofs: list[Proof]) -> None:
         assert self._principal is not None
         row = self._principal.row
-        for proof in proofs:
-            entry = self._tasks.unsettled.pop(proof, None)
-            if entry is not None:
-                self.tally.count(entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE)
+        for outcome in self._tasks.settled(proofs):
+            self.tally.count(outcome)
         self._session.store.note_end([Grant(seq, row, token) for seq, token in proofs])
 
     def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
@@ -226,10 +222,8 @@ class Desk:
 
     def _watch_clocks(self) -> None:
         now = time.monotonic()
-        for job in self._tasks.at_work():
-            if now >= job.times_out_at:
-                job.times_out_at = float("inf")
-                self._time_out(job)
+        for job in self._tasks.overdue(now):
+            self._call_off(job, "its time is up")
         if now < self._clocks_at:
             return
         self._clocks_at = now + CLOCKS_SECONDS
@@ -252,12 +246,6 @@ class Desk:
                 self._writer.dropped.append(proof_of(grant))
                 reason = "its lease ran out before it could be renewed"
                 self._lose(proof_of(grant), reason, is_taken=False)
-
-    def _time_out(self, job: Job) -> None:
-        seconds = job.function.options.timeout_seconds
-        error = f"TimeoutError: it was not done within {seconds:g} s"
-        self._tasks.put_down(job, self._tasks.ending(job, Ended(error=error)))
-        self._call_off(job, "its time is up")
 
     def _call_off(self, job: Job, reason: str) -> None:
         job.call_off(reason, time.monotonic(), self._session.now().utc_ms)
@@ -309,11 +297,7 @@ class Desk:
         return self._concurrency - len(self._tasks.ignoring())
 
     def _room(self) -> int:
-        """As many as there are slots, and what is likely done in a moment beyond that."""
-        free = self._free_slots()
-        if self._stops_at is not None or not free:
-            return 0
-        return max(0, free + self._pace.ahead() - len(self._tasks.open))
+        return 0 if self._stops_at is not None else self._writer.room(self._free_slots())
 
     def _report_if_nobody_does(self) -> None:
         """For a hand that finds the outbox full."""
@@ -356,16 +340,9 @@ class Desk:
             until = min(until, tasks.first_laid_at + delay_seconds)
         if self._releases_at > now:
             until = min(until, self._releases_at)
-        waits_for, unsent = [self._waker.fileno()], set()
-        if self._link.is_up:
-            waits_for.append(self._link.fileno())
-            if self._link.has_unsent:
-                unsent.add(self._link.fileno())
-            if tasks.is_time(now):
-                # What was laid down while nobody watched any more is looked at first.
-                until = now
-        else:
-            until = max(now + 0.01, min(until, self._link.starts_at))
-        _host.wait_until_readable(waits_for, until - now, unsent)
+        if self._link.is_up and tasks.is_time(now):
+            # What was laid down while nobody watched any more is looked at first.
+            until = now
+        self._link.wait(self._waker.fileno(), now, until)
         tasks.is_watched = True
         self._waker.drain()

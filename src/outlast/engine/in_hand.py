@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from outlast.domain.lifecycle import Outcome
@@ -173,6 +173,23 @@ class InHand:
         self.queued.pop(grant, None)
         was_open = self.open.pop(grant, None)
         return was_open or self.running.get(grant), was_offered or was_open is not None
+
+    def settled(self, proofs: Iterable[Proof]) -> Iterator[Outcome]:
+        """These are committed; how each of them ended, as far as it was reported."""
+        for proof in proofs:
+            entry = self.unsettled.pop(proof, None)
+            if entry is not None:
+                yield entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE
+
+    def overdue(self, now: float) -> Iterator[Job]:
+        """Handlers that have had their time; their tasks have failed of it by then."""
+        for job in self.at_work():
+            if now >= job.times_out_at:
+                job.times_out_at = float("inf")
+                seconds = job.function.options.timeout_seconds
+                error = f"TimeoutError: it was not done within {seconds:g} s"
+                self.put_down(job, self.ending(job, Ended(error=error)))
+                yield job
 
     def surplus(self, free_slots: int) -> list[Job]:
         """What was taken ahead beyond the slots there are, the latest first."""

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -13,6 +14,10 @@ from outlast.store.records import Claimed, Grant, Settlement
 
 _LENGTH = struct.Struct("<I")
 _READ_BYTES = 1 << 18
+
+_COMPLETED = Cause(Outcome.COMPLETE, WORKER)
+# Spares the detour by which a named tuple is usually made.
+_new_tuple = tuple.__new__
 
 Letter = TypeVar("Letter", bound=msgspec.Struct)
 
@@ -96,6 +101,18 @@ class Report(msgspec.Struct, array_like=True, kw_only=True):
     stuck: str | None = None
     progress: str | None = None
     leave: bool = False
+
+
+def settlements_in(report: Report, row: int, held: Mapping[Proof, Claimed]) -> Iterator[Settlement]:
+    """What the store is told of the endings in a report."""
+    for seq, token, result in report.completed:
+        known = held.get((seq, token))
+        grant = _new_tuple(Grant, (seq, row, token)) if known is None else known.grant
+        task_id = f"number {seq}" if known is None else known.task_id
+        yield _new_tuple(Settlement, (grant, task_id, _COMPLETED, result, None, None))
+    for one in report.endings:
+        known = held.get((one.seq, one.token))
+        yield one.settlement(row, "" if known is None else known.task_id)
 
 
 class News(msgspec.Struct, array_like=True, kw_only=True):

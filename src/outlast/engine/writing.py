@@ -36,6 +36,11 @@ class Writer:
         report.held = held
         return report
 
+    def room(self, free_slots: int) -> int:
+        """As many as there are slots, and what is likely done in a moment beyond that."""
+        wanted = free_slots + self._pace.ahead() - len(self._tasks.open)
+        return max(0, wanted) if free_slots else 0
+
     def has_news(self, room: int, is_stopping: bool) -> bool:
         """Whether the clerk should know something, though nothing has ended."""
         tasks = self._tasks
