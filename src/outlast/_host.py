@@ -277,6 +277,16 @@ def peak_memory_bytes(pid: int | None = None) -> int | None:
     return maxrss_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
+def oom_kills() -> int | None:
+    """How often this process's memory group, or else the machine, has killed for want of memory."""
+    group = (read_text("/proc/self/cgroup") or "").partition("::")[2].strip()
+    own = read_text(f"/sys/fs/cgroup{group}/memory.events") if group else None
+    for line in (own or read_text("/proc/vmstat") or "").splitlines():
+        if line.startswith("oom_kill "):
+            return int(line.split()[1])
+    return None
+
+
 def maxrss_bytes(maxrss: int) -> int:
     """What the kernel calls ru_maxrss, in bytes: Linux counts KiB, macOS bytes."""
     return maxrss if sys.platform == "darwin" else maxrss * 1024

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from outlast import Task
 from outlast.domain import codec
 from outlast.domain.lifecycle import Cause, Outcome, RecoveryAction
+from outlast.domain.orphans import Patience
 from outlast.engine.ids import new_id
 from outlast.store.base import Store
 from outlast.store.records import (
@@ -21,6 +22,7 @@ from outlast.testing import ManualClock
 
 LEASE_MS = 300_000
 DAY_MS = 24 * 3_600_000
+PATIENCE = Patience(stale_ms=90_000, grace_ms=10_000)
 
 COMPLETED = Cause(Outcome.COMPLETE, "worker")
 BROKEN = Cause(Outcome.FAIL, "worker", error="broken")
@@ -100,7 +102,7 @@ class Driver(NamedTuple):
         return self.store.add_checkpoint(claimed.grant, claimed.task_id, new, now).sequence_number
 
     def heal(self, action: RecoveryAction = RecoveryAction.RETRY, batch: int = 500) -> Healed:
-        return self.store.heal(self.clock.now(), RecoveryPolicy(action, batch))
+        return self.store.heal(self.clock.now(), RecoveryPolicy(action, batch, PATIENCE, {}))
 
     def lose(self, action: RecoveryAction = RecoveryAction.RETRY) -> Healed:
         """Let every lease run out, and heal."""

@@ -6,9 +6,9 @@ from outlast import Serves, StuckHandler, WorkerInfo, WorkerState
 from outlast.clock import Instant
 from outlast.domain.task import utc
 from outlast.store.records import Claimed
-from tests.conformance.driver import COMPLETED, LEASE_MS, RELEASED, Driver
+from tests.conformance.driver import COMPLETED, LEASE_MS, PATIENCE, RELEASED, Driver
 
-STALE_MS = 90_000
+STALE_MS = PATIENCE.stale_ms
 SERVES = '{"queues": ["default", "gpu"], "kinds": ["mail"], "concurrency": 8}'
 
 
@@ -18,7 +18,7 @@ def beat(driver: Driver, leases: Sequence[Claimed], worker: str = "w1") -> list[
 
 
 def the_worker(driver: Driver) -> WorkerInfo:
-    (found,) = driver.store.workers(driver.clock.now(), STALE_MS, 100)
+    (found,) = driver.store.workers(driver.clock.now(), PATIENCE, 100)
     return found
 
 
@@ -149,13 +149,13 @@ def test_workers_are_listed_newest_first_and_each_shows_what_it_holds(driver: Dr
     driver.claim("first", limit=2)
     driver.clock.advance("1s")
     driver.claim("second", limit=3)
-    second, first = driver.store.workers(driver.clock.now(), STALE_MS, 100)
+    second, first = driver.store.workers(driver.clock.now(), PATIENCE, 100)
     assert (first.name, first.task_ids, first.task_count) == ("first", ("t0", "t1"), 2)
     assert (second.name, second.task_ids) == ("second", ("t2", "t3", "t4"))
     assert first.incarnation == second.incarnation
     assert first.state is second.state is WorkerState.ALIVE
     assert (first.silent_seconds, second.silent_seconds) == (1.0, 0.0)
-    named = driver.store.living_workers(driver.clock.now(), STALE_MS, "first")
+    named = driver.store.living_workers(driver.clock.now(), PATIENCE, "first")
     assert [one.name for one in named] == ["first"]
 
 
@@ -165,7 +165,7 @@ def test_a_worker_is_stale_when_its_last_beat_is_older_than_the_limit(driver: Dr
     assert the_worker(driver).state is WorkerState.ALIVE
     driver.clock.advance(0.001)
     assert the_worker(driver).state is WorkerState.STALE
-    assert len(driver.store.living_workers(driver.clock.now(), STALE_MS, None)) == 1
+    assert len(driver.store.living_workers(driver.clock.now(), PATIENCE, None)) == 1
     beat(driver, [])
     assert the_worker(driver).state is WorkerState.ALIVE
 

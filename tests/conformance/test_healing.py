@@ -3,7 +3,7 @@ from dataclasses import asdict
 import pytest
 
 from outlast.domain.lifecycle import RecoveryAction
-from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, RELEASED, Driver
+from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, PATIENCE, RELEASED, Driver
 
 
 @pytest.mark.proves("QUE-20")
@@ -129,15 +129,15 @@ def test_more_expired_leases_than_one_batch_are_all_put_back(driver: Driver) -> 
 
 def test_healing_is_due_only_while_there_is_something_to_heal(driver: Driver) -> None:
     now = driver.clock.now
-    assert not driver.store.healing_is_due(now())
+    assert not driver.store.healing_is_due(now(), PATIENCE)
     driver.add("t1", "t2")
     released, _ = driver.claim(limit=2)
     driver.settle(released, RELEASED)
-    assert not driver.store.healing_is_due(now())
+    assert not driver.store.healing_is_due(now(), PATIENCE)
     driver.clock.advance(LEASE_MS / 1000)
-    assert driver.store.healing_is_due(now())
+    assert driver.store.healing_is_due(now(), PATIENCE)
     driver.heal()
-    assert not driver.store.healing_is_due(now())
+    assert not driver.store.healing_is_due(now(), PATIENCE)
 
 
 def test_a_prefetched_task_whose_lease_runs_out_is_charged(driver: Driver) -> None:

@@ -6,7 +6,7 @@ import pytest
 from outlast import LeaseLost
 from outlast.domain.lifecycle import Cause, Outcome
 from outlast.store.records import Grant
-from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, RELEASED, Driver
+from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, PATIENCE, RELEASED, Driver
 
 
 @pytest.mark.proves("CLM-04")
@@ -140,7 +140,7 @@ def test_a_lease_is_held_before_its_expiry_and_free_from_it_on(
     driver.add("t1")
     driver.claim_one()
     driver.clock.advance((LEASE_MS + after_ms) / 1000)
-    assert driver.store.healing_is_due(driver.clock.now()) is bool(put_back)
+    assert driver.store.healing_is_due(driver.clock.now(), PATIENCE) is bool(put_back)
     assert driver.heal().put_back == put_back
     assert driver.get("t1").status == ("pending" if put_back else "running")
 

@@ -2,7 +2,7 @@ import pytest
 
 from outlast import Status
 from outlast.domain.lifecycle import Cause, Outcome
-from tests.conformance.driver import BROKEN, COMPLETED, FATAL, LEASE_MS, RELEASED, Driver
+from tests.conformance.driver import BROKEN, COMPLETED, FATAL, LEASE_MS, PATIENCE, RELEASED, Driver
 
 CANCELLED = Cause(Outcome.CANCEL, "user")
 NOTHING = {"pending": 0, "running": 0, "completed": 0, "failed": 0, "cancelled": 0}
@@ -132,16 +132,16 @@ def test_the_holder_of_a_running_task_is_named_and_judged(driver: Driver) -> Non
     driver.add("t1", "t2")
     driver.claim_one("worker-7")
     driver.clock.advance("3s")
-    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), 90_000)
+    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), PATIENCE)
     assert holder is not None
     assert (holder.name, holder.state, holder.silent_ms) == ("worker-7", "alive", 3000)
     assert (holder.is_this_process, holder.waits_for_its_turn) == (True, False)
     assert not holder.lease_ran_out
     driver.clock.advance(LEASE_MS / 1000 - 3)
-    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), 90_000)
+    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), PATIENCE)
     assert holder is not None
     assert holder.lease_ran_out
-    assert driver.store.holder_of(driver.get("t2"), driver.clock.now(), 90_000) is None
+    assert driver.store.holder_of(driver.get("t2"), driver.clock.now(), PATIENCE) is None
 
 
 def test_a_prefetched_task_waits_for_its_turn_until_its_start_is_noted(driver: Driver) -> None:
@@ -150,7 +150,7 @@ def test_a_prefetched_task_waits_for_its_turn_until_its_start_is_noted(driver: D
     driver.store.note_start(begun.grant)
     waits = []
     for task_id in ("t1", "t2"):
-        holder = driver.store.holder_of(driver.get(task_id), driver.clock.now(), 90_000)
+        holder = driver.store.holder_of(driver.get(task_id), driver.clock.now(), PATIENCE)
         assert holder is not None
         waits.append(holder.waits_for_its_turn)
     assert waits == [False, True]

@@ -107,13 +107,13 @@ def test_a_worker_that_others_took_for_dead_loses_its_tasks_and_begins_anew(
 def _takes_everybody_for_dead(path: str) -> None:
     """What a detector does that cannot see a lock, in a container of its own for instance."""
     from outlast import Outlast
+    from outlast.domain.orphans import Sign
     from outlast.store.records import Healed
-    from outlast.store.sqlite import heal
-    from outlast.store.sqlite.liveness import Judged, Verdict
+    from outlast.store.sqlite import liveness
     from outlast.store.sqlite.lockfile import NOT_WHOLE
     from tests.support.childside import say
 
-    vars(heal)["judge"] = lambda peer, folder: Judged(peer, Verdict.DEAD, NOT_WHOLE)
+    vars(liveness)["sign_of"] = lambda peer, folder: (Sign.PROCESS_GONE, NOT_WHOLE)
     app = Outlast(path, recovery=lambda session: Healed(0, 0, ()))
     say(app.heal().dead_workers)
     app.close()

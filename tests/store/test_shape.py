@@ -13,6 +13,7 @@ from outlast import Outlast, Settings
 from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction
 from outlast.testing import ManualClock
+from tests.conformance.driver import PATIENCE
 from tests.store.hand import Hand, store_of
 from tests.store.test_claim_cost import steps_of
 from tests.store.test_plans import plan, scans
@@ -247,7 +248,7 @@ def test_a_probe_that_finds_nothing_to_heal_is_one_read_by_index_each(
         with held_store(tmp_path / f"{running}.db", clock, running) as app:
             app.claim("w")
             with trace.listening() as ran:
-                assert not store_of(app).healing_is_due(clock.now())
+                assert not store_of(app).healing_is_due(clock.now(), PATIENCE)
             costs.append(steps_of(ran))
             asked = [one.text for one in ran if one.text not in ("BEGIN", "ROLLBACK")]
             assert asked == [sql(name) for name in PROBES]

@@ -51,6 +51,7 @@ class RecoveryAction(StrEnum):
     RETRY = "retry"
     PENDING = "pending"
     FAIL = "fail"
+    NONE = "none"
 
 
 TRANSITIONS: Mapping[tuple[Status, Outcome], tuple[Status, ...]] = {
@@ -188,6 +189,7 @@ def _recover(situation: Situation, cause: Cause) -> Transition:
     return _unchanged(situation, Status.PENDING, f"{reason}_{suffix}", cause.error)._replace(
         attempt=situation.attempt - 1 if refunded else situation.attempt,
         recovery_count=situation.recovery_count + 1,
+        parked=cause.parked,
     )
 
 

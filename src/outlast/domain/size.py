@@ -29,3 +29,11 @@ def size_bytes(value: Size, name: str) -> int:
     if not 0 < size <= LARGEST_BYTES:
         raise InvalidInput(f"{name} must be between one byte and a pebibyte, not {value!r}")
     return size
+
+
+def in_bytes(size: int) -> str:
+    """A size as people read it, such as 3.9 GiB."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size >= _UNIT_BYTES[unit]:
+            return f"{size / _UNIT_BYTES[unit]:.1f} {unit}"
+    return f"{size} B"

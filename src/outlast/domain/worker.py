@@ -19,6 +19,15 @@ class WorkerState(StrEnum):
     DEAD = "dead"
 
 
+class PreviousStop(StrEnum):
+    """How the store was left by those who served it before."""
+
+    CLEAN = "clean"
+    UNCLEAN = "unclean"
+    NONE = "none"
+    IN_USE = "in use"
+
+
 @dataclass(frozen=True, slots=True)
 class Serves:
     """Which tasks a worker takes, and how many at once; kinds None: whatever there is."""
@@ -64,12 +73,3 @@ class WorkerInfo:
     progress: Any
     serves: Serves | None
     stuck: tuple[StuckHandler, ...]
-
-
-def state_of(stored: WorkerState, is_gone: bool, silent_ms: int, stale_ms: int) -> WorkerState:
-    """How a worker is: what its row says, then what the kernel says, then how long it is silent."""
-    if stored is not WorkerState.ALIVE:
-        return stored
-    if is_gone:
-        return WorkerState.DEAD
-    return WorkerState.STALE if silent_ms > stale_ms else WorkerState.ALIVE

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.clock import Clock, Instant, SystemClock
-from outlast.engine.heal import Recovery, recover
+from outlast.engine.heal import Recovery
+from outlast.engine.recover import recover
 from outlast.engine.session import Session
 from outlast.engine.settle import release_all
 from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
@@ -104,7 +105,7 @@ class StoreHandle:
                 return self._looking
             self._drop()
             self._looking = self._backend.look(self._real_path(), self.settings)
-            if self._looking.orphans_are_there(self.now()):
+            if self._looking.orphans_are_there(self.now(), self.settings.patience):
                 self._log.warning(
                     "%s holds tasks of dead workers: recovery is due and runs when it is next"
                     " opened to serve",

@@ -7,9 +7,6 @@ from typing import Protocol
 from outlast.domain.task import utc
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
-from outlast.store.records import Healed
-
-KEYS_PURGED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +22,9 @@ class RecoveryStats:
 class Recovery(Protocol):
     """Makes a store ready before it serves; replaceable."""
 
-    def __call__(self, session: Session) -> Healed:
-        """Put back what the dead held."""
+    def __call__(self, session: Session) -> object:
+        """Put back what the dead held; what is returned is nobody's concern."""
         ...
-
-
-def recover(session: Session) -> Healed:
-    """The pass at opening: orphans back, expired keys out."""
-    healed = session.store.heal(session.now(), session.policy)
-    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
-    if healed.put_back or healed.failed:
-        session.log.warning(
-            "recovered %d tasks, failed %d, of %d dead workers",
-            healed.put_back,
-            healed.failed,
-            len(healed.dead_workers),
-        )
-    return healed
 
 
 def heal(session: Session) -> RecoveryStats:
@@ -55,7 +38,7 @@ def heal(session: Session) -> RecoveryStats:
 
 def heal_before_claim(session: Session, force: bool) -> bool:
     """Best effort and throttled; True if anything was put back. A claim never fails by it."""
-    if not session.settings.heal_at_claim:
+    if not (session.settings.heal_at_claim and session.settings.recovers):
         return False
     now = session.now()
     last = session.store.healed_at_mono_ms
@@ -64,7 +47,7 @@ def heal_before_claim(session: Session, force: bool) -> bool:
         return False
     session.store.healed_at_mono_ms = now.mono_ms
     try:
-        if not session.store.healing_is_due(now):
+        if not session.store.healing_is_due(now, session.settings.patience):
             return False
         healed = session.store.heal(now, session.policy)
     except OutlastError as error:

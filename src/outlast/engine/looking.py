@@ -6,6 +6,7 @@ from outlast.domain.duration import Duration
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
+from outlast.domain.orphans import Patience
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.words import status_named
 from outlast.domain.worker import WorkerInfo, WorkerState
@@ -83,22 +84,22 @@ class Looking:
 
     def stats(self) -> Stats:
         """Tasks by kind and status, the health of leases, the growth of checkpoints."""
-        return self._handle.look().stats(self._handle.now(), self._stale_ms)
+        return self._handle.look().stats(self._handle.now(), self._patience.stale_ms)
 
     def workers(self, limit: int = 1000) -> list[WorkerInfo]:
         """Workers, newest first, the dead among them: how each is, what it holds and serves."""
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        return self._handle.look().workers(self._handle.now(), self._stale_ms, limit)
+        return self._handle.look().workers(self._handle.now(), self._patience, limit)
 
     def is_alive(self, worker: str) -> bool:
         """Whether a process lives under this worker name and was heard of lately."""
         name = checked_name(worker, "worker")
-        living = self._handle.look().living_workers(self._handle.now(), self._stale_ms, name)
+        living = self._handle.look().living_workers(self._handle.now(), self._patience, name)
         return any(one.state is WorkerState.ALIVE for one in living)
 
     @property
-    def _stale_ms(self) -> int:
-        return self._handle.settings.heartbeat.stale_ms
+    def _patience(self) -> Patience:
+        return self._handle.settings.patience
 
     def group(self, group_id: str) -> Group:
         """A group's roll-up; done only when all its tasks are final."""
@@ -117,7 +118,7 @@ class Looking:
     def why(self, task_id: str) -> str:
         """Why a task does not run, or what became of it, in one sentence."""
         task = self.get(task_id)
-        return why(self._handle.look(), task, self._handle.now(), self._stale_ms)
+        return why(self._handle.look(), task, self._handle.now(), self._patience)
 
     def checkpoints(
         self, task_id: str | None, type: str | None = None, limit: int = 10_000

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outlast.clock import Clock, Instant
+from outlast.domain.lifecycle import RecoveryAction
 from outlast.errors import LeaseInherited, LeaseLost
 from outlast.settings import Settings
 from outlast.store.base import Store
@@ -35,7 +36,16 @@ class Session:
     @property
     def policy(self) -> RecoveryPolicy:
         """How this session treats orphans."""
-        return RecoveryPolicy(self.settings.action, self.settings.heal_batch)
+        settings = self.settings
+        by_kind = {kind: settings.action_for(kind) for kind in settings.recovery_action_by_kind}
+        return RecoveryPolicy(
+            RecoveryAction(settings.recovery_action),
+            settings.heal_batch,
+            settings.patience,
+            by_kind,
+            is_held=settings.mode == "manual",
+            is_sole=settings.exclusive,
+        )
 
     def hand_out(self, claimed: Sequence[Claimed], started: bool) -> bool:
         """Remember leases, so that closing can give them back; False if it has begun to."""

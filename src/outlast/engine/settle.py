@@ -7,7 +7,15 @@ from typing import Any
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.duration import Duration, duration_ms
-from outlast.domain.lifecycle import OPERATOR, WORKER, Cause, Outcome, Parked, Status
+from outlast.domain.lifecycle import (
+    OPERATOR,
+    WORKER,
+    Cause,
+    Outcome,
+    Parked,
+    RecoveryAction,
+    Status,
+)
 from outlast.domain.names import checked_name
 from outlast.domain.task import Task
 from outlast.engine.enqueue import checked_statements, existing
@@ -148,7 +156,8 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
     begun = released
     if error is not None:
         text = f"the process left its work: {error_text(error)}"
-        begun = Cause(Outcome.CRASH, WORKER, error=text, action=session.settings.action)
+        action = RecoveryAction(session.settings.recovery_action)
+        begun = Cause(Outcome.CRASH, WORKER, error=text, action=action)
     settlements = [
         Settlement(grant, task_id, released if grant in unstarted else begun)
         for grant, task_id in held

@@ -7,29 +7,30 @@ from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.budgets import attempt_limit, attempts_spent
 from outlast.domain.lifecycle import MAX_RETRIES_EXCEEDED, RECOVERY, Parked, Status
+from outlast.domain.orphans import Patience
 from outlast.domain.task import Move, Task
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.store.base import StoreReads
 from outlast.store.records import Holder
 
-STALE_MS = 90_000
+PATIENCE = Patience(stale_ms=90_000, grace_ms=10_000)
 SHOWN_CHARACTERS = 200
 AHEAD_LIMIT = 1000
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (0, "s"))
 
 
-def why(store: StoreReads, task: Task, now: Instant, stale_ms: int = STALE_MS) -> str:
+def why(store: StoreReads, task: Task, now: Instant, patience: Patience = PATIENCE) -> str:
     """Why the task does not run, or what became of it."""
     if task.status is Status.RUNNING:
-        return _why_running(store, task, now, stale_ms)
+        return _why_running(store, task, now, patience)
     if task.status is Status.PENDING:
-        return _why_pending(store, task, now, stale_ms)
+        return _why_pending(store, task, now, patience)
     return _why_final(store, task)
 
 
-def _why_running(store: StoreReads, task: Task, now: Instant, stale_ms: int) -> str:
-    holder = store.holder_of(task, now, stale_ms)
+def _why_running(store: StoreReads, task: Task, now: Instant, patience: Patience) -> str:
+    holder = store.holder_of(task, now, patience)
     text = f"running, attempt {task.attempt}"
     if holder is None:
         return f"{text}, when it was last seen; ask again"
@@ -56,7 +57,7 @@ def _holder(holder: Holder) -> str:
     return f"worker {holder.name} ({', '.join(fact for fact in facts if fact)})"
 
 
-def _why_pending(store: StoreReads, task: Task, now: Instant, stale_ms: int) -> str:
+def _why_pending(store: StoreReads, task: Task, now: Instant, patience: Patience) -> str:
     is_due = task.not_before is None or task.not_before.timestamp() * 1000 <= now.utc_ms
     if task.parked is Parked.DELAY and task.not_before is not None and not is_due:
         return f"delayed until {_millisecond(task.not_before)}{_after_its_past(task)}"
@@ -69,7 +70,7 @@ def _why_pending(store: StoreReads, task: Task, now: Instant, stale_ms: int) -> 
     if attempts_spent(task.attempt, task.max_retries, task.max_recoveries):
         spent = f"{task.attempt} of {attempt_limit(task.max_retries, task.max_recoveries)}"
         return f"pending: every attempt is used up ({spent}), and the next claim will fail it"
-    living = store.living_workers(now, stale_ms, None)
+    living = store.living_workers(now, patience, None)
     past = _after_its_past(task)
     return _why_not_claimed(store, task, living) + (f",{past}" if past else "")
 

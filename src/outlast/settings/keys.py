@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from outlast.settings.knobs import KNOBS
-from outlast.settings.rules import Rule, Seconds, Switch
 
 PREFIX = "OUTLAST_"
 STORE = "store"
@@ -16,18 +15,17 @@ OTHER_VARIABLES = (STORE_VARIABLE, FILE_VARIABLE, DEBUG_VARIABLE)
 KNOB_OF_VARIABLE = {f"{PREFIX}{name.upper()}": name for name in KNOBS}
 
 KNOB_OF_NESTED_KEY = {
+    "queue.recovery.enabled": "recovery_enabled",
+    "queue.recovery.mode": "recovery_mode",
     "queue.recovery.action": "recovery_action",
     "queue.recovery.maxRecoveryAttempts": "max_recovery_attempts",
+    "queue.recovery.integrityCheckOnStartup": "integrity_check_on_startup",
     "queue.heartbeat.intervalSeconds": "heartbeat_interval_seconds",
+    "queue.heartbeat.detectionIntervalSeconds": "detection_interval_seconds",
     "queue.heartbeat.graceSeconds": "heartbeat_grace_seconds",
 }
 # The same knob as heartbeat_stale_seconds, told in beats.
 STALE_MULTIPLIER_KEY = "queue.heartbeat.staleThresholdMultiplier"
-# Files may have these keys; no part of the engine asks for them in this version.
-KEYS_WITHOUT_EFFECT: dict[str, Rule] = {
-    "queue.recovery.integrityCheckOnStartup": Switch(),
-    "queue.heartbeat.detectionIntervalSeconds": Seconds(),
-}
 
 KNOB_OF_KEY = {
     **{name: name for name in KNOBS},
@@ -35,7 +33,7 @@ KNOB_OF_KEY = {
     **KNOB_OF_NESTED_KEY,
 }
 STORE_KEYS = (STORE, f"outlast.{STORE}", f"queue.{STORE}")
-ALL_KEYS = (*KNOB_OF_KEY, STALE_MULTIPLIER_KEY, *KEYS_WITHOUT_EFFECT, *STORE_KEYS)
+ALL_KEYS = (*KNOB_OF_KEY, STALE_MULTIPLIER_KEY, *STORE_KEYS)
 
 # A key of a file is refused in any case, so a guess does no harm; a variable only for its likeness.
 _ALIKE_ENOUGH_TO_GUESS = 0.55

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from outlast.errors import InvalidInput
-from outlast.settings.rules import Folder, OneOf, Rule, Seconds, SecondsByKind, Switch, Whole
+from outlast.settings.rules import ByKind, Folder, OneOf, Rule, Seconds, Switch, Whole
 
 if TYPE_CHECKING:
     from outlast.settings.model import Settings
@@ -12,13 +12,19 @@ if TYPE_CHECKING:
 _PERIOD = Seconds()
 _PERIOD_OR_NONE_AT_ALL = Seconds(least=0)
 _PERIOD_LEFT_OPEN = Seconds(may_be_open=True)
+_ACTION = OneOf(("retry", "pending", "fail", "none"))
 
 KNOBS: dict[str, Rule] = {
     "lease_seconds": _PERIOD,
-    "lease_seconds_by_kind": SecondsByKind(),
+    "lease_seconds_by_kind": ByKind(_PERIOD, "seconds", "render=10m,mail=30s"),
     "max_retries": Whole(),
     "max_recovery_attempts": Whole(),
-    "recovery_action": OneOf(("retry", "pending", "fail")),
+    "recovery_enabled": Switch(),
+    "recovery_mode": OneOf(("auto", "manual", "off")),
+    "recovery_action": _ACTION,
+    "recovery_action_by_kind": ByKind(_ACTION, "actions", "render=none,mail=fail"),
+    "integrity_check_on_startup": Switch(),
+    "exclusive": Switch(),
     "retry_backoff_seconds": _PERIOD,
     "retry_backoff_cap_seconds": _PERIOD,
     "idempotency_ttl_seconds": _PERIOD,
@@ -32,6 +38,7 @@ KNOBS: dict[str, Rule] = {
     "heal_at_claim": Switch(),
     "heal_interval_seconds": _PERIOD,
     "heal_batch": Whole(least=1),
+    "detection_interval_seconds": _PERIOD_OR_NONE_AT_ALL,
     "open_timeout_seconds": _PERIOD,
     "write_timeout_seconds": _PERIOD,
     "stall_seconds": _PERIOD,

@@ -137,10 +137,6 @@ def _understood(key: str, value: Any, path: Path) -> tuple[str, Any]:
         return keys.STORE, _store(value, label, path.parent)
     if key == keys.STALE_MULTIPLIER_KEY:
         return _STALE, _beats(value, label)
-    if key in keys.KEYS_WITHOUT_EFFECT:
-        keys.KEYS_WITHOUT_EFFECT[key].read(value, label)
-        _log.warning("%s has no effect in this version of Outlast", label)
-        return key, None
     name = keys.KNOB_OF_KEY[key]
     read = KNOBS[name].read(value, label)
     return name, path.parent / read if name == _WORKSPACE else read

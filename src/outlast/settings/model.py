@@ -10,6 +10,7 @@ from typing import Any, Literal
 from outlast.domain.budgets import Backoff
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.orphans import Patience
 from outlast.errors import InvalidInput
 from outlast.settings import knobs
 from outlast.settings.heartbeat import Heartbeat, worked_out
@@ -27,7 +28,12 @@ class Settings:
     lease_seconds_by_kind: Mapping[str, float] = field(default_factory=dict)
     max_retries: int = 3
     max_recovery_attempts: int = 3
-    recovery_action: Literal["retry", "pending", "fail"] = "retry"
+    recovery_enabled: bool = True
+    recovery_mode: Literal["auto", "manual", "off"] = "auto"
+    recovery_action: Literal["retry", "pending", "fail", "none"] = "retry"
+    recovery_action_by_kind: Mapping[str, str] = field(default_factory=dict)
+    integrity_check_on_startup: bool = True
+    exclusive: bool = False
     retry_backoff_seconds: float = 1
     retry_backoff_cap_seconds: float = 300
     idempotency_ttl_seconds: float = 24 * 3600
@@ -41,6 +47,7 @@ class Settings:
     heal_at_claim: bool = True
     heal_interval_seconds: float = 1
     heal_batch: int = 2000
+    detection_interval_seconds: float = 60
     open_timeout_seconds: float = 30
     write_timeout_seconds: float = 30
     stall_seconds: float = 0.5
@@ -56,8 +63,8 @@ class Settings:
     def __post_init__(self) -> None:
         """Refuse what cannot work, and let go of what the caller may still change."""
         knobs.check(self)
-        by_kind = MappingProxyType(dict(self.lease_seconds_by_kind))
-        object.__setattr__(self, "lease_seconds_by_kind", by_kind)
+        for name in ("lease_seconds_by_kind", "recovery_action_by_kind"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         if self.workspace is not None:
             # Text, so that all of it stays plain data.
             workspace = str(Path(self.workspace).expanduser().absolute())
@@ -84,9 +91,24 @@ class Settings:
         )
 
     @property
-    def action(self) -> RecoveryAction:
-        """What happens to a task whose holder died."""
-        return RecoveryAction(self.recovery_action)
+    def patience(self) -> Patience:
+        """How long a worker's silence is put up with."""
+        beat = self.heartbeat
+        return Patience(beat.stale_ms, beat.grace_ms)
+
+    def action_for(self, kind: str) -> RecoveryAction:
+        """What happens to a task of this kind whose holder died."""
+        return RecoveryAction(self.recovery_action_by_kind.get(kind, self.recovery_action))
+
+    @property
+    def mode(self) -> str:
+        """How recovery is done, in one word: auto, manual or off."""
+        return self.recovery_mode if self.recovery_enabled else "off"
+
+    @property
+    def recovers(self) -> bool:
+        """Whether what the dead left behind is taken back at all."""
+        return self.mode != "off"
 
     @property
     def heartbeat(self) -> Heartbeat:

@@ -101,28 +101,32 @@ class OneOf(NamedTuple):
         return word
 
 
-class SecondsByKind:
-    """Periods by the kind of task."""
+class ByKind(NamedTuple):
+    """A value of its own for some kinds of task."""
+
+    rule: Rule
+    what: str
+    example: str
 
     def check(self, value: Any, label: str) -> None:
-        """Refuse what is no dict, and name the kind whose period cannot work."""
-        self._each(value, label, Seconds().check)
+        """Refuse what is no dict, and name the kind whose value cannot work."""
+        self._each(value, label, self.rule.check)
 
     def read(self, value: Any, label: str) -> Any:
-        """A dict of kinds to periods, or text such as render=10m,mail=30s."""
+        """A dict of kinds to values, or text such as render=10m,mail=30s."""
         if isinstance(value, str):
             pairs = [pair.rpartition("=") for pair in value.split(",")]
             if not all(kind.strip() and sign for kind, sign, _ in pairs):
-                _refuse(label, 'text like "render=10m,mail=30s"', value)
-            value = {kind.strip(): seconds for kind, _, seconds in pairs}
-        return self._each(value, label, Seconds().read)
+                _refuse(label, f'text like "{self.example}"', value)
+            value = {kind.strip(): one for kind, _, one in pairs}
+        return self._each(value, label, self.rule.read)
 
     def _each(self, value: Any, label: str, verb: Callable[[Any, str], Any]) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            _refuse(label, "a dict of kinds to seconds", value)
+            _refuse(label, f"a dict of kinds to {self.what}", value)
         return {
-            checked_name(kind, f"a kind in {label}"): verb(seconds, f"{label}[{kind!r}]")
-            for kind, seconds in value.items()
+            checked_name(kind, f"a kind in {label}"): verb(one, f"{label}[{kind!r}]")
+            for kind, one in value.items()
         }
 
 

@@ -1,16 +1,19 @@
 """The Store protocol: the verbs every backend answers."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from outlast.clock import Instant
+from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, Parked
 from outlast.domain.task import Checkpoint, Task
 from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
+    Batch,
     Claimed,
     ClaimRequest,
     Exchanged,
@@ -19,8 +22,11 @@ from outlast.store.records import (
     Healed,
     NewCheckpoint,
     NewTask,
+    Opened,
     Principal,
     RecoveryPolicy,
+    RunEnd,
+    RunStart,
     Settlement,
     Statement,
 )
@@ -147,6 +153,7 @@ class Store(StoreReads, Protocol):
         serves: str | None = None,
         stuck: str | None = None,
         progress: str | None = None,
+        peak_memory_bytes: int | None = None,
         clock: Ticking | None = None,
     ) -> list[bool]:
         """A worker's sign of life and the renewal of its leases, in one transaction.
@@ -203,8 +210,51 @@ class Store(StoreReads, Protocol):
         """Drop expired keys, but none whose task is still alive."""
         ...
 
-    def heal(self, now: Instant, policy: RecoveryPolicy) -> Healed:
-        """Put back the tasks of holders that are gone or whose leases ran out."""
+    def heal(
+        self,
+        now: Instant,
+        policy: RecoveryPolicy,
+        *,
+        run_id: int | None = None,
+        tell: Callable[[Batch], None] | None = None,
+        is_thorough: bool = False,
+    ) -> Healed:
+        """Put back the tasks of holders that are gone or whose leases ran out.
+
+        `tell` hears of each committed batch, and may raise to stop between two. A thorough pass
+        also looks for running tasks that nobody holds.
+        """
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The store's file, or what stands for it."""
+        ...
+
+    @property
+    def opened(self) -> Opened:
+        """How this process found the store."""
+        ...
+
+    @property
+    def is_on_record(self) -> bool:
+        """Whether this process's opening has its run."""
+        ...
+
+    def recovering(self) -> AbstractContextManager[None]:
+        """One process at a time; the others wait, and find nothing left to do."""
+        ...
+
+    def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
+        """Put a run on record; the one of an opening stands for the whole session."""
+        ...
+
+    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
+        """Put on record what came of it."""
+        ...
+
+    def check(self, is_quick: bool) -> IntegrityResult:
+        """Check the file while it is served."""
         ...
 
     def refuse_inside(self) -> None:

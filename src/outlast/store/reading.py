@@ -6,6 +6,8 @@ from typing import Protocol
 from outlast.clock import Instant
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
+from outlast.domain.orphans import Patience
+from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
@@ -39,12 +41,20 @@ class StoreReads(Protocol):
         """Whether the store had to give up, and must be opened again."""
         ...
 
-    def healing_is_due(self, now: Instant) -> bool:
+    def healing_is_due(self, now: Instant, patience: Patience) -> bool:
         """Whether heal would find anything; reads only."""
         ...
 
-    def orphans_are_there(self, now: Instant) -> bool:
+    def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
         """Whether tasks are held by workers that are gone, or by leases that ran out."""
+        ...
+
+    def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
+        """The tasks a run moved, a page at a time."""
+        ...
+
+    def last_run(self, trigger: str | None = None) -> RecoveryReport | None:
+        """The newest run that was completed, perhaps of one trigger."""
         ...
 
     def get(self, task_id: str) -> Task | None:
@@ -141,15 +151,17 @@ class StoreReads(Protocol):
         """How many eligible tasks of its queue would be claimed before it; up to 1000 each."""
         ...
 
-    def workers(self, now: Instant, stale_ms: int, limit: int) -> list[WorkerInfo]:
+    def workers(self, now: Instant, patience: Patience, limit: int) -> list[WorkerInfo]:
         """Workers of all times, newest first, each judged now."""
         ...
 
-    def living_workers(self, now: Instant, stale_ms: int, name: str | None) -> list[WorkerInfo]:
+    def living_workers(
+        self, now: Instant, patience: Patience, name: str | None
+    ) -> list[WorkerInfo]:
         """The workers that are alive or stale, perhaps of one name."""
         ...
 
-    def holder_of(self, task: Task, now: Instant, stale_ms: int) -> Holder | None:
+    def holder_of(self, task: Task, now: Instant, patience: Patience) -> Holder | None:
         """Who holds a running task, judged now."""
         ...
 

@@ -1,12 +1,15 @@
 """The records that travel between the engine and a store."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, RecoveryAction
-from outlast.domain.worker import StuckHandler, WorkerState
+from outlast.domain.orphans import Patience
+from outlast.domain.recovery import DeadWorker, RecoveryStep, UnrecoveredTask
+from outlast.domain.worker import PreviousStop, StuckHandler, WorkerState
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
 
@@ -131,18 +134,113 @@ class NewCheckpoint(NamedTuple):
 
 
 class RecoveryPolicy(NamedTuple):
-    """How orphans are treated."""
+    """How orphans are treated, and when silence is taken for death."""
 
     action: RecoveryAction
     batch: int
+    patience: Patience
+    by_kind: Mapping[str, RecoveryAction]
+    is_held: bool = False
+    """Whether what goes back waits for somebody's approval."""
+    is_sole: bool = False
+    """Whether nobody else can be at work, as this process has the store to itself."""
+
+    def action_for(self, kind: str) -> RecoveryAction:
+        """What happens to an orphan of this kind."""
+        return self.by_kind.get(kind, self.action)
+
+    @property
+    def spared_kinds(self) -> list[str] | None:
+        """The kinds that are left alone; None when no others are touched."""
+        if self.action is RecoveryAction.NONE:
+            return None
+        return [kind for kind, action in self.by_kind.items() if action is RecoveryAction.NONE]
+
+    @property
+    def only_kinds(self) -> list[str] | None:
+        """The kinds that alone are touched; None when all but the spared ones are."""
+        if self.action is not RecoveryAction.NONE:
+            return None
+        return [kind for kind, action in self.by_kind.items() if action is not RecoveryAction.NONE]
+
+
+class Death(NamedTuple):
+    """A worker that was found dead: by which sign, since when it was silent, what it left."""
+
+    worker: str
+    incarnation: str
+    pid: int
+    host: str
+    because: str
+    beat_at_ms: int
+    put_back: int
+    failed: int
+
+
+class Unfit(NamedTuple):
+    """A task that could not be taken back, and what stood in the way."""
+
+    task_id: str
+    error: str
 
 
 class Healed(NamedTuple):
     """What one pass of healing did, or would do."""
 
+    put_back: int = 0
+    failed: int = 0
+    dead_workers: tuple[str, ...] = ()
+    held: int = 0
+    skipped: int = 0
+    deaths: tuple[Death, ...] = ()
+    unfit: tuple[Unfit, ...] = ()
+    stale_workers: tuple[str, ...] = ()
+
+
+class Batch(NamedTuple):
+    """How far a pass of healing is, told after each of its transactions."""
+
     put_back: int
     failed: int
-    dead_workers: tuple[str, ...]
+    worker: str | None
+
+
+class Opened(NamedTuple):
+    """How a store was found when this process began to serve it, and what was done first."""
+
+    previous: PreviousStop
+    crashed_at_ms: int | None
+    crashed_pids: tuple[int, ...]
+    odd_markers: tuple[str, ...]
+    is_sole: bool
+    wal_bytes: int | None
+    wal_frames_moved: int | None
+    integrity: IntegrityResult
+    seconds: float
+
+
+class RunStart(NamedTuple):
+    """A recovery run as it begins."""
+
+    trigger: str
+    previous: PreviousStop
+    crashed_at_ms: int | None = None
+    wal_bytes: int | None = None
+    wal_frames_moved: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """A recovery run as it ends."""
+
+    mode: str
+    healed: Healed
+    integrity: IntegrityResult
+    integrity_after: IntegrityResult
+    steps: tuple[RecoveryStep, ...]
+    dead_workers: tuple[DeadWorker, ...] = ()
+    unrecovered: tuple[UnrecoveredTask, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 class KeyRecord(NamedTuple):

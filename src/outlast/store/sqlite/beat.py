@@ -27,10 +27,16 @@ class Beating(Serving):
         serves: str | None = None,
         stuck: str | None = None,
         progress: str | None = None,
+        peak_memory_bytes: int | None = None,
         clock: Ticking | None = None,
     ) -> list[bool]:
         """Date the worker's row and push its leases out, each by its own length."""
-        values = {"serves": serves, "stuck": stuck, "progress": progress}
+        values = {
+            "serves": serves,
+            "stuck": stuck,
+            "progress": progress,
+            "peak_memory_bytes": peak_memory_bytes,
+        }
 
         def operation(tx: Transaction, row: int, moment: Instant) -> list[bool]:
             tx.run("beat_worker", values | _moment(row, moment))

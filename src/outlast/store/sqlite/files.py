@@ -40,6 +40,7 @@ class SideFolder:
         self.wake = self.path / "wake"
         self.openers = self.path / "openers"
         self.gate = self.path / "gate"
+        self.recovery = self.path / "recovery"
 
     def make(self) -> None:
         """Create what is missing, privately and durably, owned like the database."""
@@ -55,6 +56,12 @@ class SideFolder:
                 f"nothing can be written in {self.database.parent} ({error.strerror});"
                 " give this user write permission, or choose another path"
             ) from error
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder for what belongs to the store, and those above it, if need be."""
+        _make_folders(path.parent)
+        if _make_folder(path):
+            self._match_database(path, is_folder=True)
 
     def open_file(self, path: Path) -> int:
         """Open a side file for locking, making it if need be; never through a symbolic link."""

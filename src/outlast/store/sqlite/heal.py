@@ -1,29 +1,43 @@
-"""Putting back the tasks of holders that are gone; one rule for open, claim and heal."""
+"""Putting back the tasks of holders that are gone; one pass for start-up, detector and claim."""
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Status, Transition
-from outlast.store.records import Healed, RecoveryPolicy
+from outlast.domain.lifecycle import Cause, Status, Transition
+from outlast.domain.orphans import Judgement, Liveness
+from outlast.errors import DatabaseError
+from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
+from outlast.store.sqlite import expiry, forensics
+from outlast.store.sqlite.events import WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Judged, Peer, Verdict, bury, judge
+from outlast.store.sqlite.liveness import Judged, bury
+from outlast.store.sqlite.orphans import (
+    ended_holders,
+    expired,
+    held_by,
+    judged_peers,
+    kinds_concerned,
+    leases_ran_out,
+    names,
+    standings,
+    was_heard_of,
+)
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
+from outlast.store.sqlite.telling import tell_what_moved, tell_what_stays
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
+ALONE = Judgement(Liveness.DEAD, "this process has the store to itself")
+
 log = logging.getLogger("outlast.heal")
 
-Tally = tuple[int, int]
-MAX_TOLD = 1000
-_WHY_IT_STAYS = {
-    Verdict.ALIVE: "its process lives and its lease has not run out",
-    Verdict.UNKNOWN: "whether its process lives is not known, and its lease has not run out",
-}
+Find = Callable[[Transaction, int], Sequence[Standing]]
+Tell = Callable[[Batch], None]
+Last = Callable[[Transaction], None]
 
 
 class Write(Protocol):
@@ -34,18 +48,42 @@ class Write(Protocol):
         ...
 
 
-def dead_peers(
-    readers: Readers, folder: SideFolder, own: str, among: str = "living_peers"
-) -> list[Judged]:
-    """The incarnations that count as alive in the table and are dead to the kernel."""
-    rows = readers.read("judging workers", lambda tx: tx.rows(among, {"incarnation": own}))
-    judged = (judge(Peer(*row), folder) for row in rows)
-    return [found for found in judged if found.verdict is Verdict.DEAD]
+class Round(NamedTuple):
+    """One pass: who heals, when, how, in which recorded run, and who hears of its progress."""
+
+    own: str
+    now: Instant
+    policy: RecoveryPolicy
+    run_id: int | None = None
+    tell: Tell = lambda batch: None
+    is_thorough: bool = False
 
 
-def leases_ran_out(readers: Readers, now: Instant) -> bool:
-    """Whether any lease has run out; a read by index."""
-    return bool(readers.read("looking for expired leases", lambda tx: _expired(tx, now, 1)))
+class Sweep(NamedTuple):
+    """One sort of orphans: how to find them, why they move, and what ends with the last of them."""
+
+    find: Find
+    cause: Callable[[Standing], Cause]
+    last: Last = lambda tx: None
+    worker: str | None = None
+
+
+class Tally:
+    """What a pass has done so far."""
+
+    def __init__(self) -> None:
+        self.put_back = 0
+        self.failed = 0
+        self.held = 0
+        self.deaths: list[Death] = []
+        self.unfit: list[Unfit] = []
+
+    def add(self, moved: Sequence[Transition]) -> None:
+        """Count what was moved."""
+        back = sum(one.to is Status.PENDING for one in moved)
+        self.put_back += back
+        self.failed += len(moved) - back
+        self.held += sum(one.to is Status.PENDING and one.parked is not None for one in moved)
 
 
 class Healer:
@@ -56,159 +94,156 @@ class Healer:
         self._readers = readers
         self._folder = folder
 
-    def heal(self, own: str, now: Instant, policy: RecoveryPolicy) -> Healed:
+    def heal(self, this: Round) -> Healed:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
-        put_back = failed = 0
-        if log.isEnabledFor(logging.DEBUG):
-            self._tell_what_stays(own, now)
-        dead = dead_peers(self._readers, self._folder, own)
-        dead += dead_peers(self._readers, self._folder, own, "ended_holders")
+        tally, patience = Tally(), this.policy.patience
+        judged = judged_peers(self._readers, self._folder, this.own, this.now, patience)
+        if this.policy.is_sole:
+            judged = [found._replace(judgement=ALONE) for found in judged]
+        tell_what_stays(self._readers, judged, this.now)
+        dead = [found for found in judged if found.is_dead]
+        dead += ended_holders(self._readers, self._folder, this.own, this.now, patience)
         for found in dead:
-            back, spent = self._bury_peer(found, now, policy)
-            put_back, failed = put_back + back, failed + spent
-        if leases_ran_out(self._readers, now):
-            back, spent = self._in_batches(
-                policy.batch,
-                now,
-                lambda tx: _endings(
-                    _expired(tx, now, policy.batch), lambda standing: _expiry(standing, policy)
-                ),
-            )
-            put_back, failed = put_back + back, failed + spent
-        return Healed(put_back, failed, tuple(found.peer.name for found in dead))
+            self._bury(found, this, tally)
+        if leases_ran_out(self._readers, this.now):
+            self._take_back_expired(this, tally)
+        for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
+            self._take_back_unheld(query, this, tally)
+        stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
+        return Healed(
+            tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
+            deaths=tuple(tally.deaths), unfit=tuple(tally.unfit), stale_workers=names(stale),
+        )  # fmt: skip
 
-    def _tell_what_stays(self, own: str, now: Instant) -> None:
-        """For who asked for every detail: the tasks that are left to their holders, and why."""
-        expired = {
-            one.seq
-            for one in self._readers.read("explaining", lambda tx: _expired(tx, now, MAX_TOLD))
-        }
-        rows = self._readers.read(
-            "explaining", lambda tx: tx.rows("living_peers", {"incarnation": own})
-        )
-        for found in (judge(Peer(*row), self._folder) for row in rows):
-            if found.verdict is Verdict.DEAD:
-                continue
-            for standing in self._held_by(found.peer):
-                if standing.seq not in expired:
-                    log.debug(
-                        "task %s stays with worker %s (pid %d): %s",
-                        standing.id,
-                        found.peer.name,
-                        found.peer.pid,
-                        _WHY_IT_STAYS[found.verdict],
-                    )
+    def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
+        """Take back its tasks; the transaction that takes the last of them declares it dead."""
+        peer, before = found.peer, (tally.put_back, tally.failed)
+        is_declared: list[bool] = []
+        evidence = self._readers.read("forensics", lambda tx: forensics.evidence(tx, found))
 
-    def _held_by(self, peer: Peer) -> list[Standing]:
-        values: dict[str, object] = {"incarnation": peer.incarnation, "limit": MAX_TOLD}
-        return self._readers.read(
-            "explaining", lambda tx: _standings(tx, "situations_of_incarnation", values)
-        )
+        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
+            if was_heard_of(tx, found, this.now, this.policy.patience):
+                return []
+            return held_by(tx, peer, limit, kinds_concerned(this.policy))
 
-    def _bury_peer(self, found: Judged, now: Instant, policy: RecoveryPolicy) -> Tally:
-        peer = found.peer
-        values = {"incarnation": peer.incarnation, "limit": policy.batch}
-        tally = self._in_batches(
-            policy.batch,
-            now,
-            lambda tx: _endings(
-                _standings(tx, "situations_of_incarnation", values),
-                lambda standing: _loss(standing, found, policy),
-            ),
-        )
-        ending = {"incarnation": peer.incarnation, "state": "dead", "now": now.utc_ms}
-        self._write("heal", lambda tx: tx.run("end_worker", ending))
+        def declare(tx: Transaction) -> None:
+            is_declared[:] = [self._declare(tx, found, this)]
+
+        def cause(standing: Standing) -> Cause:
+            return forensics.loss(standing, found, evidence, this.policy)
+
+        self._in_batches(this, tally, Sweep(find, cause, declare, peer.name))
+        if not any(is_declared):
+            return
         bury(peer, self._folder)
+        back, failed = tally.put_back - before[0], tally.failed - before[1]
+        death = Death(
+            peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
+            peer.beat_at, back, failed,
+        )  # fmt: skip
+        tally.deaths.append(death)
         log.log(
-            logging.WARNING if any(tally) else logging.INFO,
-            "worker %s (pid %d) is dead: %d tasks put back, %d failed",
-            peer.name,
-            peer.pid,
-            *tally,
-        )
-        return tally
+            logging.WARNING if back or failed else logging.INFO,
+            "worker %s (pid %d) is dead: %s; %d tasks put back, %d failed",
+            peer.name, peer.pid, found.judgement.because, back, failed,
+        )  # fmt: skip
 
-    def _in_batches(
-        self, size: int, now: Instant, find: Callable[[Transaction], Sequence[Ending]]
-    ) -> Tally:
-        """Find and move within one transaction each, until a batch comes up short."""
-        put_back = failed = 0
-        found: list[Ending] = []
+    def _declare(self, tx: Transaction, found: Judged, this: Round) -> bool:
+        """Mark it dead and free what it held; False if another did, or it was heard of."""
+        if was_heard_of(tx, found, this.now, this.policy.patience):
+            return False
+        peer = found.peer
+        who = {"incarnation": peer.incarnation}
+        tx.run("free_locks_of_incarnation", who)
+        if not tx.run("end_worker", who | {"state": "dead", "now": this.now.utc_ms}):
+            return False
+        data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
+        add_event(
+            tx, WORKER_DEAD, this.now, data,
+            run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
+        )  # fmt: skip
+        return True
 
-        def find_and_move(tx: Transaction) -> list[Transition]:
-            found[:] = find(tx)
-            return move(tx, found, now)
+    def _take_back_expired(self, this: Round, tally: Tally) -> None:
+        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
+            return expired(tx, this.now, limit, kinds_concerned(this.policy))
 
+        sweep = Sweep(find, lambda standing: expiry.cause(standing, this.policy))
+        self._in_batches(this, tally, sweep)
+
+    def _take_back_unheld(self, query: str, this: Round, tally: Tally) -> None:
+        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
+            return standings(tx, query, {"limit": limit} | kinds_concerned(this.policy))
+
+        sweep = Sweep(find, lambda standing: forensics.nobodys(standing, this.policy))
+        self._in_batches(this, tally, sweep)
+
+    def _in_batches(self, this: Round, tally: Tally, sweep: Sweep) -> None:
+        """Find and move within one transaction each, until a batch comes up short.
+
+        A task that cannot be moved makes its batch fail; then they are moved one by one, and it is
+        passed over.
+        """
+        size, unfit = this.policy.batch, dict[int, Unfit]()
         while True:
-            moved = self._write("heal", find_and_move)
-            _tell_what_moved(found, moved)
-            back = sum(transition.to is Status.PENDING for transition in moved)
-            put_back, failed = put_back + back, failed + len(moved) - back
-            if len(moved) < size:
-                return put_back, failed
+            step = Step(this, sweep, size, frozenset(unfit))
+            try:
+                moved = self._write("heal", step)
+            except DatabaseError as error:
+                if size > 1 and step.found:
+                    size = 1
+                    continue
+                if not step.found:
+                    raise
+                (standing,) = step.found
+                unfit[standing.seq] = Unfit(standing.id, str(error))
+                log.error("task %s cannot be taken back: %s", standing.id, error)
+                continue
+            tell_what_moved(step.endings, moved, this.now)
+            tally.add(moved)
+            if moved:
+                this.tell(Batch(tally.put_back, tally.failed, sweep.worker))
+            if step.is_last:
+                tally.unfit += unfit.values()
+                return
 
 
-def _tell_what_moved(endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
-    """A line for each task at DEBUG, once it is committed; by the batch above a thousand."""
-    if not log.isEnabledFor(logging.DEBUG):
-        return
-    if len(moved) > MAX_TOLD:
-        log.debug("%d tasks were moved, too many to be told one by one", len(moved))
-        return
-    for (standing, cause, _), transition in zip(endings, moved, strict=False):
-        log.debug(
-            "task %s is %s (%s): %s",
-            standing.id,
-            transition.to,
-            transition.reason,
-            cause.error or f"worker {standing.worker} died before it began",
-        )
+class Step:
+    """One batch: what it found, and whether it was the last."""
+
+    def __init__(self, this: Round, sweep: Sweep, size: int, passed_over: frozenset[int]) -> None:
+        self._this = this
+        self._sweep = sweep
+        self._size = size
+        self._passed_over = passed_over
+        self.found: list[Standing] = []
+        self.endings: list[Ending] = []
+        self.is_last = False
+
+    def __call__(self, tx: Transaction) -> list[Transition]:
+        """Find, decide, move; the last one ends the holder too."""
+        limit = self._size + len(self._passed_over)
+        found = self._sweep.find(tx, limit)
+        self.is_last = len(found) < limit
+        self.found = [one for one in found if one.seq not in self._passed_over][: self._size]
+        self.endings = _endings(self.found, self._sweep.cause)
+        expiry.add_boundaries(tx, self.endings, self._this.now)
+        moved = move(tx, self.endings, self._this.now, run_id=self._this.run_id)
+        if self.is_last:
+            self._sweep.last(tx)
+        return moved
 
 
-def _standings(tx: Transaction, name: str, values: dict[str, object]) -> list[Standing]:
-    return [Standing._make(row) for row in tx.rows(name, values)]
-
-
-def _endings(standings: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Ending]:
+def _endings(found: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Ending]:
     """The same cause for all that differ in nothing that it says, so that they move as one set."""
     causes: dict[Cause, Cause] = {}
     by_holder: dict[object, Cause] = {}
     endings: list[Ending] = []
-    for standing in standings:
-        alike = (standing.worker, standing.unstarted and (standing.seq, standing.token))
+    for standing in found:
+        begun = standing.unstarted and (standing.seq, standing.token)
+        alike = (standing.worker, standing.kind, begun)
         if alike not in by_holder:
-            found = cause(standing)
-            by_holder[alike] = causes.setdefault(found, found)
+            decided = cause(standing)
+            by_holder[alike] = causes.setdefault(decided, decided)
         endings.append((standing, by_holder[alike], None))
     return endings
-
-
-def _expired(tx: Transaction, now: Instant, limit: int) -> list[Standing]:
-    boot_id = _host.boot_id()
-    here = _standings(
-        tx, "situations_expired", {"mono": now.mono_ms, "boot_id": boot_id, "limit": limit}
-    )
-    elsewhere = {"now": now.utc_ms, "boot_id": boot_id, "limit": limit}
-    return (here + _standings(tx, "situations_expired_elsewhere", elsewhere))[:limit]
-
-
-def _expiry(standing: Standing, policy: RecoveryPolicy) -> Cause:
-    return Cause(
-        Outcome.EXPIRE,
-        RECOVERY,
-        error=f"the lease of worker {standing.worker} ran out",
-        action=policy.action,
-    )
-
-
-def _loss(standing: Standing, found: Judged, policy: RecoveryPolicy) -> Cause:
-    """A prefetched task that its worker never began is given back uncharged."""
-    begun = found.begun
-    if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
-        return Cause(Outcome.NEVER_STARTED, RECOVERY)
-    return Cause(
-        Outcome.CRASH,
-        RECOVERY,
-        error=f"worker {standing.worker} (pid {found.peer.pid}) died while running this task",
-        action=policy.action,
-    )

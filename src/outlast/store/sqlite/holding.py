@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from uuid import uuid4
 
 from outlast.clock import Instant
 from outlast.errors import DeclaredDead, StoreError, StoreUnwritable
@@ -18,6 +19,9 @@ class Holding:
 
     def __init__(self, folder: SideFolder) -> None:
         self._folder = folder
+        self.session_id = uuid4().hex
+        """The process's opening of the file; its first incarnation has the same id."""
+        self._next_id = self.session_id
         self._incarnation: Incarnation | None = None
         self._holders: dict[str, int] = {}
         self._in_service: set[str] = set()
@@ -45,7 +49,8 @@ class Holding:
             if self._incarnation is None:
                 try:
                     self._folder.make()
-                    self._incarnation = Incarnation(self._folder)
+                    self._incarnation = Incarnation(self._folder, self._next_id)
+                    self._next_id = uuid4().hex
                 except OSError as error:
                     raise StoreUnwritable(
                         f"no lock file can be made in {self._folder.workers} ({error.strerror});"

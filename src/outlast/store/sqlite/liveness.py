@@ -2,12 +2,12 @@
 
 import errno
 import logging
-from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 from outlast import _host
+from outlast.clock import Instant
+from outlast.domain.orphans import Judgement, Patience, Sign, judge_worker
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.lockfile import NOT_WHOLE, Begun, LockFile, ProbedLock, read_begun
 
@@ -28,29 +28,36 @@ class Peer(NamedTuple):
     pid_namespace: str
     lock_file: str
     lock_inode: int
+    beat_at: int
+    beat_mono_ms: int
+    host: str
 
-
-class Verdict(Enum):
-    """What the kernel says of a peer."""
-
-    ALIVE = "alive"
-    DEAD = "dead"
-    UNKNOWN = "unknown"
+    def silent_ms(self, now: Instant) -> int:
+        """Since its last beat; only within one boot do monotonic times compare."""
+        if self.boot_id == _host.boot_id():
+            return max(0, now.mono_ms - self.beat_mono_ms)
+        return max(0, now.utc_ms - self.beat_at)
 
 
 class Judged(NamedTuple):
-    """A peer, the verdict, and what its lock file says had begun."""
+    """A peer, what is thought of it and why, and what its lock file says had begun."""
 
     peer: Peer
-    verdict: Verdict
+    sign: Sign
+    judgement: Judgement
     begun: Begun
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether its tasks may be taken."""
+        return self.judgement.is_dead
 
 
 class Incarnation:
     """This process's opening of this file; its lock file is its sign of life."""
 
-    def __init__(self, folder: SideFolder) -> None:
-        self.id = uuid4().hex
+    def __init__(self, folder: SideFolder, incarnation: str) -> None:
+        self.id = incarnation
         self.process = _host.this_process()
         self.lock_file = LockFile(folder, self.id)
 
@@ -66,22 +73,29 @@ class Incarnation:
             "pid_namespace": self.process.pid_namespace,
             "lock_file": self.lock_file.path.name,
             "lock_inode": self.lock_file.inode,
+            "oom_kills": _host.oom_kills(),
         }
 
 
-def judge(peer: Peer, folder: SideFolder) -> Judged:
-    """The kernel's lock decides; only where it cannot be asked do pid and start time."""
+def judge(peer: Peer, folder: SideFolder, now: Instant, patience: Patience) -> Judged:
+    """Ask the kernel, then let the one rule decide."""
+    sign, begun = sign_of(peer, folder)
+    return Judged(peer, sign, judge_worker(sign, peer.silent_ms(now), patience), begun)
+
+
+def sign_of(peer: Peer, folder: SideFolder) -> tuple[Sign, Begun]:
+    """The lock, or where it cannot be asked, pid and start time."""
     try:
         lock = ProbedLock(_lock_path(peer, folder), peer.lock_inode)
     except OSError as error:
         by_pid = error.errno in _NO_LOCK_TO_ASK
-        return Judged(peer, _judge_by_pid(peer) if by_pid else Verdict.UNKNOWN, NOT_WHOLE)
+        return _sign_by_pid(peer) if by_pid else Sign.NONE, NOT_WHOLE
     try:
         if lock.owner_is_dead():
-            return Judged(peer, Verdict.DEAD, read_begun(lock.descriptor, peer.incarnation))
-        return Judged(peer, Verdict.ALIVE, NOT_WHOLE)
+            return Sign.LOCK_FREE, read_begun(lock.descriptor, peer.incarnation)
+        return Sign.LOCK_HELD, NOT_WHOLE
     except OSError:
-        return Judged(peer, Verdict.UNKNOWN, NOT_WHOLE)
+        return Sign.NONE, NOT_WHOLE
     finally:
         lock.close()
 
@@ -105,18 +119,18 @@ def _lock_path(peer: Peer, folder: SideFolder) -> Path:
     return folder.workers / Path(peer.lock_file).name
 
 
-def _judge_by_pid(peer: Peer) -> Verdict:
+def _sign_by_pid(peer: Peer) -> Sign:
     """Without a lock to probe, a pid counts only within this boot and this pid namespace."""
     here = _host.this_process()
     if (peer.pid, peer.pid_started, peer.boot_id) == (here.pid, here.started, here.boot_id):
         # This very process, and yet not its present incarnation: one that could not say goodbye.
-        return Verdict.DEAD
+        return Sign.PROCESS_GONE
     if (peer.boot_id, peer.pid_namespace) != (here.boot_id, here.pid_namespace):
-        return Verdict.UNKNOWN
+        return Sign.NONE
     lives = _host.process_is(peer.pid, peer.pid_started)
     if lives is None:
-        return Verdict.UNKNOWN
-    return Verdict.ALIVE if lives else Verdict.DEAD
+        return Sign.NONE
+    return Sign.PROCESS_THERE if lives else Sign.PROCESS_GONE
 
 
 def sweep_strays(folder: SideFolder, registered: set[str]) -> None:

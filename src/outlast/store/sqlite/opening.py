@@ -10,23 +10,30 @@ import apsw
 
 from outlast import _host
 from outlast.clock import Instant
+from outlast.domain.integrity import IntegrityResult, Verdict
+from outlast.domain.orphans import Patience
+from outlast.domain.worker import PreviousStop
 from outlast.errors import (
     MigrationRefused,
     NetworkFilesystem,
     NotAStore,
+    RecoveryFailed,
     SchemaError,
     SchemaNewer,
+    StoreBusy,
     StoreNotFound,
     StoreUnwritable,
 )
 from outlast.settings import Settings
-from outlast.store.records import Principal
+from outlast.store.records import Opened, Principal
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect, ensure_wal, explained, refuse_foreign_file
 from outlast.store.sqlite.files import SideFolder, sync_folder
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.guard import file_id
-from outlast.store.sqlite.liveness import Peer, Verdict, judge, sweep_strays
+from outlast.store.sqlite.integrity import Prepared, check
+from outlast.store.sqlite.liveness import Peer, judge, sweep_strays
+from outlast.store.sqlite.marker import Left, how_it_was_left
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
@@ -34,6 +41,8 @@ from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction
 
 MIGRATION_PATIENCE_SECONDS = 1.0
+NEW_FILE = IntegrityResult(Verdict.SKIPPED, reason="the file is new")
+CLEANLY_LEFT = Left(PreviousStop.CLEAN)
 
 log = logging.getLogger("outlast.store")
 
@@ -71,17 +80,24 @@ def open_to_serve(
     path: Path, settings: Settings, now: Instant, assists: Principal | None = None
 ) -> SqliteStore:
     """Make the store ready if nobody uses it, then join its users."""
+    began = time.monotonic()
     _refuse_foreign(path, settings)
     _refuse_network(path, settings)
     folder = SideFolder(path)
     folder.make()
+    left = how_it_was_left(folder, settings.workspace_for(path))
+    prepared = Prepared()
     openers = OpenersLock(folder)
+    if settings.exclusive and assists is None:
+        prepared = _alone(folder, openers, settings, now, left)
+        opened = _opened(left, prepared, time.monotonic() - began)
+        return SqliteStore(folder, openers, settings, opened=opened)
     deadline = time.monotonic() + settings.open_timeout_seconds
     patience_ends: float | None = None
     while True:
         if openers.try_exclusive():
             try:
-                prepare(folder, settings, now)
+                prepared = prepare(folder, settings, now, left=left)
             finally:
                 openers.release()
         openers.share(max(0.0, deadline - time.monotonic()))
@@ -89,7 +105,8 @@ def open_to_serve(
         try:
             lacking = _lacking(path, settings)
             if not lacking:
-                return SqliteStore(folder, openers, settings, assists)
+                opened = _opened(left, prepared, time.monotonic() - began)
+                return SqliteStore(folder, openers, settings, assists, opened)
         except BaseException:
             openers.release()
             raise
@@ -100,6 +117,39 @@ def open_to_serve(
                 f" {openers.users_in_words()}; stop it, then open the store again"
             )
         time.sleep(0.02)
+
+
+def _alone(
+    folder: SideFolder, openers: OpenersLock, settings: Settings, now: Instant, left: Left
+) -> Prepared:
+    """Exclusive mode: the lock that others would share is ours for as long as we serve."""
+    if not openers.try_exclusive():
+        raise StoreBusy(
+            f"{folder.database} is to be used exclusively and is in use by"
+            f" {openers.users_in_words()}; stop it, or leave the setting exclusive out"
+        )
+    try:
+        return prepare(folder, settings, now, left=left)
+    except BaseException:
+        openers.release()
+        raise
+
+
+def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
+    previous = left.stop if prepared.is_sole else PreviousStop.IN_USE
+    if prepared.is_new:
+        previous = PreviousStop.NONE
+    return Opened(
+        previous,
+        left.crashed_at,
+        tuple(one.pid for one in left.crashed),
+        left.odd,
+        prepared.is_sole,
+        prepared.wal_bytes,
+        prepared.frames_moved,
+        prepared.integrity,
+        seconds,
+    )
 
 
 def migrate_by_hand(path: Path, settings: Settings, now: Instant) -> list[str]:
@@ -124,7 +174,7 @@ def migrate_by_hand(path: Path, settings: Settings, now: Instant) -> list[str]:
         done = prepare(folder, settings, now, by_hand=True)
     finally:
         openers.release()
-    return [f"{step.number:04d}_{step.name}" for step in done]
+    return list(done.migrated)
 
 
 def _lacking(path: Path, settings: Settings) -> list[migrate.Migration]:
@@ -134,27 +184,65 @@ def _lacking(path: Path, settings: Settings) -> list[migrate.Migration]:
 
 
 def prepare(
-    folder: SideFolder, settings: Settings, now: Instant, by_hand: bool = False
-) -> list[migrate.Migration]:
-    """Create or migrate the file and flush its log; only ever under the exclusive lock."""
+    folder: SideFolder,
+    settings: Settings,
+    now: Instant,
+    *,
+    by_hand: bool = False,
+    left: Left = CLEANLY_LEFT,
+) -> Prepared:
+    """Check, create or migrate the file and flush its log; only ever under the exclusive lock.
+
+    Nothing is changed before the file is known to be sound.
+    """
     path = folder.database
+    wal_bytes = max(0, _size_of_log(path))
     with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
         try:
             ours = refuse_foreign_file(connection, path)
+            integrity = _integrity(connection, path, settings, left) if ours else NEW_FILE
             lacking = migrate.pending(connection)
             if ours and lacking:
                 if settings.migrate == "manual" and not by_hand:
                     raise SchemaError(_migrate_by_hand(path, lacking[0]))
-                _refuse_live_leases(connection, folder, now)
+                _refuse_live_leases(connection, folder, now, settings.patience)
             ensure_wal(connection, path, is_new=not ours)
             for migration in lacking:
                 migrate.apply(connection, migration, now)
             sync_folder(path.parent)
-            flush(connection, "truncate")
+            flushed = flush(connection, "truncate")
             sweep_strays(folder, _registered(connection))
         except apsw.Error as error:
             raise explained(error, f"preparing {path}", path) from error
-    return lacking
+    names = tuple(f"{step.number:04d}_{step.name}" for step in lacking)
+    return Prepared(True, not ours, wal_bytes, flushed.frames_moved, integrity, names)
+
+
+def _integrity(
+    connection: apsw.Connection, path: Path, settings: Settings, left: Left
+) -> IntegrityResult:
+    """After a bad stop the file is checked; what is found wrong stops us before we touch it."""
+    if not settings.integrity_check_on_startup:
+        return IntegrityResult(Verdict.SKIPPED, reason="it is switched off")
+    if left.stop is not PreviousStop.UNCLEAN:
+        return IntegrityResult(Verdict.SKIPPED, reason="the last stop was clean")
+    result = check(connection, is_quick=True)
+    if not result.passed:
+        found = "; ".join(result.errors[:3])
+        log.error("%s failed its check: %s", path, "; ".join(result.errors))
+        raise RecoveryFailed(
+            f"{path} is damaged ({found}); nothing in it was changed. Keep a copy of it and of its"
+            " -wal file, and restore a backup"
+        )
+    return result
+
+
+def _size_of_log(path: Path) -> int:
+    """The log's size in bytes, -1 when there is none."""
+    try:
+        return path.with_name(path.name + "-wal").stat().st_size
+    except OSError:
+        return -1
 
 
 def _registered(connection: apsw.Connection) -> set[str]:
@@ -169,13 +257,15 @@ def _migrate_by_hand(path: Path, lacking: migrate.Migration) -> str:
     )
 
 
-def _refuse_live_leases(connection: apsw.Connection, folder: SideFolder, now: Instant) -> None:
+def _refuse_live_leases(
+    connection: apsw.Connection, folder: SideFolder, now: Instant, patience: Patience
+) -> None:
     """Nobody may be working on a task while its table changes shape."""
     if 1 not in migrate.applied(connection):
         return
     values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id()}
     peers = (Peer(*row) for row in Transaction(connection).rows("holding_peers", values))
-    alive = [peer for peer in peers if judge(peer, folder).verdict is not Verdict.DEAD]
+    alive = [peer for peer in peers if not judge(peer, folder, now, patience).is_dead]
     if alive:
         names = ", ".join(f"{peer.name} (pid {peer.pid})" for peer in alive)
         raise MigrationRefused(

@@ -7,18 +7,21 @@ from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
+from outlast.domain.orphans import Patience
+from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.errors import StoreReplaced
 from outlast.store.records import Ahead, Grant, Holder, Horizon, KeyRecord, SchemaReport
-from outlast.store.sqlite import figures, migrate
+from outlast.store.sqlite import figures, migrate, runs
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.guard import file_id
-from outlast.store.sqlite.heal import dead_peers, leases_ran_out
 from outlast.store.sqlite.leases import held_among
 from outlast.store.sqlite.listing import Listing, Wanted, newest
+from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
+from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.roster import Roster
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
@@ -61,22 +64,31 @@ class SqliteReads:
         """This process's own incarnation, or nothing while it holds no tasks."""
         return ""
 
-    def healing_is_due(self, now: Instant) -> bool:
+    def healing_is_due(self, now: Instant, patience: Patience) -> bool:
         """Whether heal would find anything; reads only."""
-        own = self.incarnation_id()
-        return bool(dead_peers(self._readers, self._folder, own)) or leases_ran_out(
-            self._readers, now
-        )
+        return bool(self._dead(now, patience)) or leases_ran_out(self._readers, now)
 
-    def orphans_are_there(self, now: Instant) -> bool:
+    def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
         """Whether tasks are held by workers that are gone, or by leases that ran out."""
-        dead = dead_peers(self._readers, self._folder, self.incarnation_id())
+        dead = self._dead(now, patience)
 
         def held(tx: Transaction) -> bool:
-            own = ({"incarnation": found.peer.incarnation, "limit": 1} for found in dead)
-            return any(tx.row("situations_of_incarnation", values) for values in own)
+            return any(held_by(tx, found.peer, 1) for found in dead)
 
         return self._read("looking for orphans", held) or leases_ran_out(self._readers, now)
+
+    def _dead(self, now: Instant, patience: Patience) -> list[Judged]:
+        own = self.incarnation_id()
+        judged = judged_peers(self._readers, self._folder, own, now, patience)
+        return [found for found in judged if found.is_dead]
+
+    def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
+        """The tasks a run moved, a page at a time."""
+        return self._read("reading a run", lambda tx: runs.recovered(tx, run_id, after, limit))
+
+    def last_run(self, trigger: str | None = None) -> RecoveryReport | None:
+        """The newest run that was completed."""
+        return self._read("reading a run", lambda tx: runs.last(tx, trigger))
 
     def get(self, task_id: str) -> Task | None:
         """One task."""
@@ -226,24 +238,26 @@ class SqliteReads:
         row = self._read("counting tasks ahead", lambda tx: tx.row("ahead_of", values))
         return Ahead(*(row or (0, 0)))
 
-    def workers(self, now: Instant, stale_ms: int, limit: int) -> list[WorkerInfo]:
+    def workers(self, now: Instant, patience: Patience, limit: int) -> list[WorkerInfo]:
         """Workers of all times, newest first, each judged now."""
-        roster = self._roster(now, stale_ms)
+        roster = self._roster(now, patience)
         return self._read("reading workers", lambda tx: roster.newest(tx, limit))
 
-    def living_workers(self, now: Instant, stale_ms: int, name: str | None) -> list[WorkerInfo]:
+    def living_workers(
+        self, now: Instant, patience: Patience, name: str | None
+    ) -> list[WorkerInfo]:
         """The workers that are alive or stale, perhaps of one name."""
-        roster = self._roster(now, stale_ms)
+        roster = self._roster(now, patience)
         found = self._read("reading workers", lambda tx: roster.living(tx, name))
         return [one for one in found if one.state is not WorkerState.DEAD]
 
-    def holder_of(self, task: Task, now: Instant, stale_ms: int) -> Holder | None:
+    def holder_of(self, task: Task, now: Instant, patience: Patience) -> Holder | None:
         """Who holds a running task, judged now."""
         row = self._read("reading a holder", lambda tx: tx.row("holder_of", {"id": task.id}))
-        return None if row is None else self._roster(now, stale_ms).holder(row)
+        return None if row is None else self._roster(now, patience).holder(row)
 
-    def _roster(self, now: Instant, stale_ms: int) -> Roster:
-        return Roster(self._folder, self.incarnation_id(), now, stale_ms)
+    def _roster(self, now: Instant, patience: Patience) -> Roster:
+        return Roster(self._folder, self.incarnation_id(), now, patience)
 
     def schema(self) -> SchemaReport:
         """The schema as it stands."""

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain import codec
+from outlast.domain.orphans import Judgement, Patience, Sign, judge_worker
 from outlast.domain.task import utc, utc_of
-from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState, state_of
+from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState
 from outlast.store.records import Holder
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Peer, Verdict, judge
+from outlast.store.sqlite.liveness import Peer, sign_of
 from outlast.store.sqlite.lockfile import ProbedLock, read_begun
 from outlast.store.sqlite.transaction import Row, Transaction
 
@@ -25,11 +26,8 @@ class Listed(NamedTuple):
     """A row of the workers' table, after the columns that tell whom to judge."""
 
     seq: int
-    host: str
     state: str
     registered_at: int
-    beat_at: int
-    beat_mono_ms: int
     ended_at: int | None
     beat_task_id: str | None
     progress: str | None
@@ -44,12 +42,12 @@ LEASE_COLUMNS = slice(LISTED_COLUMNS.stop, None)
 class Roster:
     """Reads the workers' table and judges each process of it once."""
 
-    def __init__(self, folder: SideFolder, own: str, now: Instant, stale_ms: int) -> None:
+    def __init__(self, folder: SideFolder, own: str, now: Instant, patience: Patience) -> None:
         self._folder = folder
         self._own = own
         self._now = now
-        self._stale_ms = stale_ms
-        self._verdicts: dict[str, Verdict] = {}
+        self._patience = patience
+        self._signs: dict[str, Sign] = {}
 
     def newest(self, tx: Transaction, limit: int) -> list[WorkerInfo]:
         """The newest first, the dead among them; those that may live are there in any case."""
@@ -74,10 +72,10 @@ class Roster:
             left_ms = ends_at - self._now.utc_ms
         return Holder(
             name=peer.name,
-            host=listed.host,
+            host=peer.host,
             pid=peer.pid,
             state=self._state(peer, listed),
-            silent_ms=self._silent_ms(peer, listed),
+            silent_ms=peer.silent_ms(self._now),
             is_this_process=peer.incarnation == self._own,
             lease_ran_out=left_ms <= 0,
             waits_for_its_turn=bool(unstarted) and self._has_not_begun(peer, tuple(lease)),
@@ -91,12 +89,12 @@ class Roster:
         return WorkerInfo(
             name=peer.name,
             incarnation=peer.incarnation,
-            host=listed.host,
+            host=peer.host,
             pid=peer.pid,
             state=self._state(peer, listed),
             registered_at=utc_of(listed.registered_at),
-            beat_at=utc_of(listed.beat_at),
-            silent_seconds=self._silent_ms(peer, listed) / 1000,
+            beat_at=utc_of(peer.beat_at),
+            silent_seconds=peer.silent_ms(self._now) / 1000,
             ended_at=utc(listed.ended_at),
             task_ids=tuple(one for (one,) in tx.rows("held_ids", held)) if count else (),
             task_count=count,
@@ -108,16 +106,18 @@ class Roster:
 
     def _state(self, peer: Peer, listed: Listed) -> WorkerState:
         stored = WorkerState(listed.state)
-        is_gone = stored is WorkerState.ALIVE and self._verdict(peer) is Verdict.DEAD
-        return state_of(stored, is_gone, self._silent_ms(peer, listed), self._stale_ms)
+        if stored is not WorkerState.ALIVE:
+            return stored
+        return WorkerState(self._judgement(peer).liveness)
 
-    def _verdict(self, peer: Peer) -> Verdict:
+    def _judgement(self, peer: Peer) -> Judgement:
         """All names of a process share its fate; of its own, whoever asks is the living proof."""
         if peer.incarnation == self._own:
-            return Verdict.ALIVE
-        if peer.incarnation not in self._verdicts:
-            self._verdicts[peer.incarnation] = judge(peer, self._folder).verdict
-        return self._verdicts[peer.incarnation]
+            return judge_worker(Sign.LOCK_HELD, peer.silent_ms(self._now), self._patience)
+        if peer.incarnation not in self._signs:
+            self._signs[peer.incarnation], _ = sign_of(peer, self._folder)
+        sign = self._signs[peer.incarnation]
+        return judge_worker(sign, peer.silent_ms(self._now), self._patience)
 
     def _has_not_begun(self, peer: Peer, lease: tuple[int, ...]) -> bool:
         """Whether the notes of a worker, if they can be read, do not name a task it prefetched."""
@@ -128,12 +128,6 @@ class Roster:
         with closing(lock):
             begun = read_begun(lock.descriptor, peer.incarnation)
         return begun.whole and lease not in begun.tasks
-
-    def _silent_ms(self, peer: Peer, listed: Listed) -> int:
-        """Since its last beat; only within one boot do monotonic times compare."""
-        if peer.boot_id == _host.boot_id():
-            return max(0, self._now.mono_ms - listed.beat_mono_ms)
-        return max(0, self._now.utc_ms - listed.beat_at)
 
 
 def _seq(row: Row) -> int:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from outlast.clock import Instant
+from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
+from outlast.domain.worker import PreviousStop
 from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
 from outlast.settings import Settings
-from outlast.store.records import FlushResult, Principal
+from outlast.store.records import FlushResult, Opened, Principal
 from outlast.store.sqlite import settle
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.database import Database
@@ -18,6 +20,7 @@ from outlast.store.sqlite.flush import Flusher, flush
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import Group, GroupCommit
 from outlast.store.sqlite.holding import Assisting, Holding
+from outlast.store.sqlite.marker import Marker
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
 from outlast.store.sqlite.pending import Pending
@@ -32,6 +35,12 @@ EPOCH_SHIFT = 40
 # Not the worker's own doing: a lease given back for it must not look as if it had settled.
 GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
 
+# An assistant finds the store as its principal left it.
+LOOKED_AT = Opened(
+    PreviousStop.IN_USE, None, (), (), False, None, None,
+    IntegrityResult(Verdict.SKIPPED, reason="the store is in use"), 0.0,
+)  # fmt: skip
+
 log = logging.getLogger("outlast.store")
 
 
@@ -44,7 +53,9 @@ class Serving(SqliteReads):
         openers: OpenersLock,
         settings: Settings,
         assists: Principal | None = None,
+        opened: Opened = LOOKED_AT,
     ) -> None:
+        self.opened = opened
         self._settings = settings
         self._gate = WriteGate(folder, settings.stall_seconds, settings.write_timeout_seconds)
         try:
@@ -54,6 +65,9 @@ class Serving(SqliteReads):
             raise
         super().__init__(self._database.readers, folder, openers)
         self._holding = Assisting(folder, assists) if assists else Holding(folder)
+        self._workspace = settings.workspace_for(folder.database)
+        self._marker = Marker(folder, self._workspace, self._holding.session_id)
+        self._run_id: int | None = None
         self._came_up_empty = False
         self.healed_at_mono_ms: int | None = None
         self._connecting = threading.Lock()
@@ -203,6 +217,8 @@ class Serving(SqliteReads):
         self._background.close()
         self._wakeups.close()
         self._database.close()
+        if has_left:
+            self._marker.clear()
         self._holding.end(has_left)
         self._gate.close()
         self._openers.release()
@@ -217,8 +233,9 @@ class Serving(SqliteReads):
             settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
             ending = {"incarnation": self._holding.id, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
+            tx.run("end_session", {"id": self._run_id, "now": now.utc_ms})
 
-        if self._holding.id and not self._holding.is_assisting:
+        if (self._holding.id or self._run_id) and not self._holding.is_assisting:
             self._write("close", operation, wakes=ANYBODY)
 
     def close_at_exit(self, now: Instant, was_interrupted: bool) -> None:

@@ -29,6 +29,9 @@ class Standing(NamedTuple):
     worker: str | None
     unstarted: int
     keyed: int
+    # Known to those who judge orphans.
+    kind: str = ""
+    heartbeat_at: int | None = None
 
     @property
     def situation(self) -> Situation:
@@ -141,7 +144,11 @@ class Plan(NamedTuple):
 
 
 def move(
-    tx: Transaction, endings: Sequence[Ending], now: Instant, exits: Mapping[int, Exit] = NO_EXITS
+    tx: Transaction,
+    endings: Sequence[Ending],
+    now: Instant,
+    exits: Mapping[int, Exit] = NO_EXITS,
+    run_id: int | None = None,
 ) -> list[Transition]:
     """Decide and apply each move with its transition row, and finish the keys of the final ones.
 
@@ -164,7 +171,7 @@ def move(
         if result is not None and transition.to is Status.COMPLETED:
             rows.results.append((found, result))
     for plan, rows in sets.items():
-        _move_set(tx, plan, rows, now)
+        _move_set(tx, plan, rows, now, run_id)
     if any(found.keyed for found, _, _ in endings):
         _settle_keys(tx, endings, decided, now)
     return decided
@@ -186,7 +193,7 @@ def _plan(found: Standing, cause: Cause, transition: Transition, process: Exit) 
     )
 
 
-def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
+def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant, run_id: int | None) -> None:
     """The log first, for it names the holder that the move takes away."""
     values: Values = {
         "seqs": int_array(rows.seqs),
@@ -203,6 +210,7 @@ def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant) -> None:
         "is_final": int(plan.to in FINAL),
         "exit_signal": plan.process.signal,
         "peak_memory_bytes": plan.process.peak_memory_bytes,
+        "run_id": run_id,
         "now": now.utc_ms,
     }
     tx.run("log_moves", values)

@@ -15,6 +15,7 @@ from outlast.errors import (
 )
 from outlast.store.base import Ticking
 from outlast.store.records import (
+    Batch,
     Grant,
     Healed,
     NewCheckpoint,
@@ -26,7 +27,7 @@ from outlast.store.records import (
 from outlast.store.sqlite import checkpoints, enqueue, settle
 from outlast.store.sqlite.beat import Beating
 from outlast.store.sqlite.handing import Handing
-from outlast.store.sqlite.heal import Healer
+from outlast.store.sqlite.heal import Healer, Round
 from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
@@ -34,6 +35,7 @@ from outlast.store.sqlite.operation import (
     Operation,
 )
 from outlast.store.sqlite.pending import Pending, Then
+from outlast.store.sqlite.recovering import Recovering
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ _ID_OF = attrgetter("id")
 log = logging.getLogger("outlast.store")
 
 
-class SqliteStore(Handing, Beating):
+class SqliteStore(Handing, Beating, Recovering):
     """The verbs of the Store protocol on SQLite."""
 
     def add(
@@ -224,10 +226,19 @@ class SqliteStore(Handing, Beating):
         values = {"now": now.utc_ms, "limit": limit}
         return self._write("purge", lambda tx: tx.run("purge_keys", values))
 
-    def heal(self, now: Instant, policy: RecoveryPolicy) -> Healed:
+    def heal(
+        self,
+        now: Instant,
+        policy: RecoveryPolicy,
+        *,
+        run_id: int | None = None,
+        tell: Callable[[Batch], None] | None = None,
+        is_thorough: bool = False,
+    ) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out."""
         healer = Healer(self._heal_batch, self._database.readers, self._folder)
-        healed = healer.heal(self.incarnation_id(), now, policy)
+        this = Round(self.incarnation_id(), now, policy, run_id, tell or _unheard, is_thorough)
+        healed = healer.heal(this)
         self._came_up_empty = False
         return healed
 
@@ -243,6 +254,10 @@ class SqliteStore(Handing, Beating):
         """
         self._write("resolve", lambda tx: tx.run("bump_fence"))
         return self.get(task_id)
+
+
+def _unheard(batch: Batch) -> None:
+    """Nobody wants to know."""
 
 
 def _settled(settlements: Sequence[Settlement], answers: Sequence[bool | None]) -> list[bool]:

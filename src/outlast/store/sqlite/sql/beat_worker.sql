@@ -3,5 +3,6 @@ UPDATE workers SET
     beat_mono_ms = :mono,
     serves = coalesce(:serves, serves),
     stuck = :stuck,
-    progress = :progress
+    progress = :progress,
+    peak_memory_bytes = coalesce(:peak_memory_bytes, peak_memory_bytes)
 WHERE seq = :row AND state = 'alive'

@@ -1,5 +1,5 @@
 INSERT INTO transitions (task_seq, from_status, to_status, actor, reason, attempt, token,
-                         worker_id, error, at, exit_signal, peak_memory_bytes)
+                         worker_id, error, at, exit_signal, peak_memory_bytes, run_id)
 SELECT t.seq, :from, :to, :actor, :reason, t.attempt + :attempt, t.token, t.worker_id, :error,
-       max(:now, t.state_changed_at), :exit_signal, :peak_memory_bytes
+       max(:now, t.state_changed_at), :exit_signal, :peak_memory_bytes, :run_id
 FROM carray(:seqs) c CROSS JOIN tasks t ON t.seq = c.value

@@ -1,7 +1,7 @@
 INSERT INTO workers (incarnation, name, host, boot_id, pid, pid_started, pid_namespace, lock_file,
-                     lock_inode, registered_at, beat_at, beat_mono_ms)
+                     lock_inode, registered_at, beat_at, beat_mono_ms, oom_kills)
 VALUES (:incarnation, :name, :host, :boot_id, :pid, :pid_started, :pid_namespace, :lock_file,
-        :lock_inode, :now, :now, :mono)
+        :lock_inode, :now, :now, :mono, :oom_kills)
 -- A claim whose commit was in doubt may have registered us already; or a worker of this name has
 -- ended its work and begins again. Whoever was declared dead stays so.
 ON CONFLICT (incarnation, name) DO UPDATE SET

@@ -1,7 +1,10 @@
 -- Leases of other boots have only UTC in common with us.
 SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
-       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed
+       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
+       s.kind, s.heartbeat_at
 FROM workers w CROSS JOIN task_situations s
     ON s.holder = w.seq AND s.status = 'running'
 WHERE w.state = 'alive' AND w.boot_id <> :boot_id AND s.lease_expires_at <= :now
+  AND (:spared IS NULL OR s.kind NOT IN (SELECT value FROM json_each(:spared)))
+  AND (:only IS NULL OR s.kind IN (SELECT value FROM json_each(:only)))
 LIMIT :limit

@@ -1,0 +1,108 @@
+"""The records of recovery: what a run found and did, which decisions it took, and why."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from outlast.domain.integrity import IntegrityResult
+from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.orphans import Orphaned
+from outlast.domain.worker import PreviousStop
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStep:
+    """One step of a run, in the fixed order."""
+
+    name: str
+    outcome: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeadWorker:
+    """A worker that a run found dead, and what it left."""
+
+    worker: str
+    incarnation: str
+    pid: int
+    host: str
+    because: str
+    last_beat_at: datetime
+    tasks_put_back: int
+    tasks_failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecoveredTask:
+    """A task that could not be taken back, and what stood in the way."""
+
+    task_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredTask:
+    """A task that a run moved."""
+
+    task_id: str
+    kind: str
+    previous_worker: str | None
+    status: str
+    reason: str
+    attempt: int
+    attempt_limit: int
+    recovery_count: int
+    error: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What recovery would do with a running task, and why; `orphaned` is None if it stays."""
+
+    task_id: str
+    kind: str
+    worker: str | None
+    orphaned: Orphaned | None
+    because: str
+    action: RecoveryAction
+    to: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """A run: how the store was found, what was done in which order, and what came of it."""
+
+    run_id: int
+    trigger: str
+    mode: str
+    pid: int
+    host: str
+    started_at: datetime
+    completed_at: datetime
+    previous: PreviousStop
+    crashed_at: datetime | None
+    tasks_running_before: int
+    tasks_put_back: int
+    tasks_failed: int
+    tasks_held: int
+    tasks_skipped: int
+    wal_bytes: int | None
+    wal_frames_moved: int | None
+    integrity: IntegrityResult
+    integrity_after: IntegrityResult
+    steps: tuple[RecoveryStep, ...] = ()
+    dead_workers: tuple[DeadWorker, ...] = ()
+    stale_workers: tuple[str, ...] = ()
+    unrecovered: tuple[UnrecoveredTask, ...] = ()
+    errors: tuple[str, ...] = field(default=())
+
+    @property
+    def duration_seconds(self) -> float:
+        """From start to completion."""
+        return (self.completed_at - self.started_at).total_seconds()
+
+    def was_successful(self) -> bool:
+        """Whether no step met an error."""
+        return not (self.errors or self.unrecovered)

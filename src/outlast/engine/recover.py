@@ -1,0 +1,160 @@
+"""Start-up recovery: the fixed order of steps, on record, before anything is served.
+
+How the store was left, the log's size, the check of the file and the flush are found and done while
+it is opened, by whoever finds it unused; workers are judged and orphans acted on here, and then the
+file is looked at once more.
+"""
+
+import time
+from collections.abc import Callable
+
+from outlast.domain.integrity import IntegrityResult, Verdict
+from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, UnrecoveredTask
+from outlast.domain.task import utc_of
+from outlast.domain.worker import PreviousStop
+from outlast.engine.session import Session
+from outlast.errors import OutlastError
+from outlast.store.records import Batch, Healed, Opened, RunEnd, RunStart
+
+KEYS_PURGED_AT_ONCE = 500
+
+OPENING, CALLED = "opening", "called"
+
+Tell = Callable[[Batch], None]
+
+
+def recover(session: Session) -> None:
+    """The pass at opening; the second object of a process finds it done."""
+    store = session.store
+    if store.is_on_record and not store.healing_is_due(session.now(), session.settings.patience):
+        return
+    run(session, OPENING)
+    store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+
+
+def run(session: Session, trigger: str, tell: Tell | None = None) -> RecoveryReport:
+    """One run, alone among the processes of this store; returns its record."""
+    store = session.store
+    with store.recovering():
+        is_opening = not store.is_on_record
+        return _Run(session, trigger, is_opening, tell).carry_out()
+
+
+class _Run:
+    def __init__(self, session: Session, trigger: str, is_opening: bool, tell: Tell | None) -> None:
+        self._session = session
+        self._store = session.store
+        self._trigger = trigger
+        self._is_opening = is_opening
+        self._tell = tell
+        self._steps: list[RecoveryStep] = []
+        self._errors: list[str] = []
+
+    def carry_out(self) -> RecoveryReport:
+        session, opened = self._session, self._store.opened
+        start = RunStart(self._trigger, PreviousStop.IN_USE)
+        if self._is_opening:
+            start = RunStart(
+                self._trigger, opened.previous, opened.crashed_at_ms, opened.wal_bytes,
+                opened.wal_frames_moved,
+            )  # fmt: skip
+        run_id = self._store.begin_run(start, session.now(), self._is_opening)
+        self._note_the_opening(opened)
+        healed = self._heal(run_id)
+        after = self._verify(opened)
+        self._steps.append(RecoveryStep("report", "stored"))
+        done = RunEnd(
+            session.settings.mode,
+            healed,
+            opened.integrity,
+            after,
+            tuple(self._steps),
+            tuple(_dead(healed)),
+            tuple(UnrecoveredTask(one.task_id, one.error) for one in healed.unfit),
+            tuple(self._errors),
+        )
+        self._store.end_run(run_id, done, session.now())
+        report = self._store.last_run()
+        assert report is not None
+        self._say(report)
+        return report
+
+    def _note_the_opening(self, opened: Opened) -> None:
+        crashed = f", pid {', '.join(map(str, opened.crashed_pids))}" if opened.crashed_pids else ""
+        odd = f", {len(opened.odd_markers)} markers unreadable" if opened.odd_markers else ""
+        integrity = opened.integrity
+        frames = opened.wal_frames_moved
+        self._steps += [
+            RecoveryStep("unclean shutdown check", f"{opened.previous}{crashed}{odd}"),
+            RecoveryStep(
+                "log size", "in use" if opened.wal_bytes is None else f"{opened.wal_bytes} bytes"
+            ),
+            RecoveryStep(
+                "integrity",
+                f"{integrity.verdict}: {integrity.reason}"
+                if integrity.reason
+                else str(integrity.verdict),
+                integrity.duration_seconds,
+            ),
+            RecoveryStep("log flush", "in use" if frames is None else f"{frames} frames moved"),
+        ]
+
+    def _heal(self, run_id: int) -> Healed:
+        session = self._session
+        if not session.settings.recovers:
+            for name in ("workers judged", "orphans"):
+                self._steps.append(RecoveryStep(name, "recovery is switched off"))
+            return Healed()
+        began = time.monotonic()
+        healed = self._store.heal(
+            session.now(), session.policy, run_id=run_id, tell=self._tell, is_thorough=True
+        )
+        dead, stale = len(healed.dead_workers), len(healed.stale_workers)
+        self._steps += [
+            RecoveryStep("workers judged", f"{dead} dead, {stale} stale"),
+            RecoveryStep(
+                "orphans",
+                f"{healed.put_back} put back, {healed.failed} failed, {healed.held} held,"
+                f" {healed.skipped} skipped",
+                time.monotonic() - began,
+            ),
+        ]
+        self._errors += [f"task {one.task_id}: {one.error}" for one in healed.unfit]
+        return healed
+
+    def _verify(self, opened: Opened) -> IntegrityResult:
+        """A second look, if there was a first one worth the name."""
+        result = IntegrityResult(Verdict.SKIPPED, reason="nothing was checked before")
+        if self._is_opening and opened.integrity.passed:
+            try:
+                result = self._store.check(is_quick=True)
+            except OutlastError as error:
+                result = IntegrityResult(Verdict.FAILED, (str(error),), is_quick=True)
+        self._errors += [f"verification: {one}" for one in result.errors]
+        outcome = f"{result.verdict}: {result.reason}" if result.reason else str(result.verdict)
+        self._steps.append(RecoveryStep("verification", outcome, result.duration_seconds))
+        return result
+
+    def _say(self, report: RecoveryReport) -> None:
+        if not self._session.settings.recovers:
+            self._session.log.warning(
+                "recovery is switched off for %s: tasks of dead workers stay as they are",
+                self._session.store.path,
+            )
+        if report.tasks_put_back or report.tasks_failed:
+            self._session.log.warning(
+                "recovered %d tasks, failed %d, of %d dead workers",
+                report.tasks_put_back,
+                report.tasks_failed,
+                len(report.dead_workers),
+            )
+
+
+def _dead(healed: Healed) -> list[DeadWorker]:
+    return [
+        DeadWorker(
+            one.worker, one.incarnation, one.pid, one.host, one.because, utc_of(one.beat_at_ms),
+            one.put_back, one.failed,
+        )
+        for one in healed.deaths
+    ]  # fmt: skip

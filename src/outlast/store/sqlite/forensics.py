@@ -1,0 +1,65 @@
+"""What killed an attempt, as far as it can be known: said in the error of the task it was at."""
+
+from typing import NamedTuple
+
+from outlast import _host
+from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
+from outlast.domain.size import in_bytes
+from outlast.store.records import RecoveryPolicy
+from outlast.store.sqlite.liveness import Judged
+from outlast.store.sqlite.settle import Standing
+from outlast.store.sqlite.transaction import Transaction
+
+
+class Evidence(NamedTuple):
+    """What a dead worker left that tells of its end."""
+
+    peak_memory_bytes: int | None
+    oom_kills: int | None
+    """How often the kernel has killed for want of memory since the worker registered."""
+
+    @property
+    def words(self) -> str:
+        """In words, with a comma before, or nothing."""
+        said = []
+        if self.oom_kills:
+            said.append("the kernel killed for want of memory meanwhile")
+        if self.peak_memory_bytes:
+            said.append(f"peak {in_bytes(self.peak_memory_bytes)}")
+        return "".join(f", {one}" for one in said)
+
+
+def evidence(tx: Transaction, found: Judged) -> Evidence:
+    """Look at what the worker's rows say, and at what the kernel counts."""
+    row = tx.row("last_words", {"incarnation": found.peer.incarnation})
+    peak_memory_bytes, oom_kills = row or (None, None)
+    now = _host.oom_kills()
+    here = found.peer.boot_id == _host.boot_id()
+    kills = None if oom_kills is None or now is None or not here else now - oom_kills
+    return Evidence(peak_memory_bytes, kills)
+
+
+def loss(standing: Standing, found: Judged, left: Evidence, policy: RecoveryPolicy) -> Cause:
+    """A prefetched task that its worker never began is given back uncharged."""
+    begun = found.begun
+    if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
+        return Cause(Outcome.NEVER_STARTED, RECOVERY)
+    return Cause(
+        Outcome.CRASH,
+        RECOVERY,
+        error=f"worker {standing.worker} (pid {found.peer.pid}) died while running this task of"
+        f" kind {standing.kind}: {found.judgement.because}{left.words}",
+        action=policy.action_for(standing.kind),
+        parked=Parked.HOLD if policy.is_held else None,
+    )
+
+
+def nobodys(standing: Standing, policy: RecoveryPolicy) -> Cause:
+    """A task that is running in nobody's hands."""
+    return Cause(
+        Outcome.CRASH,
+        RECOVERY,
+        error="the task was running and nobody held it",
+        action=policy.action_for(standing.kind),
+        parked=Parked.HOLD if policy.is_held else None,
+    )

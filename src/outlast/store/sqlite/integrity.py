@@ -1,0 +1,48 @@
+"""Whether the file is sound, in SQLite's own opinion; asked before anything is changed."""
+
+import time
+from typing import NamedTuple
+
+import apsw
+
+from outlast.domain.integrity import IntegrityResult, Verdict
+from outlast.store.sqlite.statements import sql
+
+MOST_ERRORS = 100
+
+
+def check(connection: apsw.Connection, is_quick: bool) -> IntegrityResult:
+    """Every row of the check is kept, and one that raises counts as an error."""
+    began = time.monotonic()
+    errors: list[str] = []
+    for statement in ("quick_check" if is_quick else "integrity_check", "foreign_key_check"):
+        try:
+            rows = connection.execute(sql(statement)).fetchall()
+        except apsw.Error as error:
+            errors.append(f"{statement}: {error}")
+            continue
+        errors += [_in_words(statement, row) for row in rows[:MOST_ERRORS] if row != ("ok",)]
+    return IntegrityResult(
+        Verdict.FAILED if errors else Verdict.PASSED,
+        tuple(errors),
+        duration_seconds=time.monotonic() - began,
+        is_quick=is_quick,
+    )
+
+
+def _in_words(statement: str, row: tuple[object, ...]) -> str:
+    if statement == "foreign_key_check":
+        table, rowid, parent, _ = row
+        return f"row {rowid} of {table} refers to a row of {parent} that is not there"
+    return str(row[0])
+
+
+class Prepared(NamedTuple):
+    """What was found and done before the store was served; nothing if it was in use."""
+
+    is_sole: bool = False
+    is_new: bool = False
+    wal_bytes: int | None = None
+    frames_moved: int | None = None
+    integrity: IntegrityResult = IntegrityResult(Verdict.SKIPPED, reason="the store is in use")
+    migrated: tuple[str, ...] = ()

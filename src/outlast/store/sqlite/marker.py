@@ -1,0 +1,142 @@
+"""The session marker: a file that a process sets while it serves and takes away when it stops well.
+
+It informs and never decides: a marker that is missing, torn or somebody else's blocks nothing and
+suppresses nothing. Each process has its own, so a clean stop cannot clear another's.
+"""
+
+import json
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from outlast import _host
+from outlast.clock import Instant
+from outlast.domain.worker import PreviousStop
+from outlast.store.sqlite.files import SideFolder, sync_folder
+
+_SUFFIX = ".session"
+_LONGEST_BYTES = 4096
+
+log = logging.getLogger("outlast.store")
+
+
+class Session(NamedTuple):
+    """What a marker says: which process began to serve, and when."""
+
+    incarnation: str
+    started_at: int
+    pid: int
+    pid_started: int
+    host: str
+    boot_id: str
+    pid_namespace: str
+
+
+class Left(NamedTuple):
+    """How the store was left: the sessions that ended badly, and the newest sign of them."""
+
+    stop: PreviousStop
+    crashed: tuple[Session, ...] = ()
+    crashed_at: int | None = None
+    odd: tuple[str, ...] = ()
+    """Names of markers that nobody can read."""
+
+
+class Marker:
+    """This process's marker."""
+
+    def __init__(self, folder: SideFolder, workspace: Path, incarnation: str) -> None:
+        self._folder = folder
+        self._place = markers_of(folder, workspace)
+        self._incarnation = incarnation
+        self._path = self._place / f"{incarnation}{_SUFFIX}"
+
+    def set(self, now: Instant) -> None:
+        """Written under another name, synced, renamed, and the name synced too."""
+        here = _host.this_process()
+        said = Session(
+            self._incarnation, now.utc_ms, here.pid, here.started, here.host, here.boot_id,
+            here.pid_namespace,
+        )  # fmt: skip
+        temporary = self._path.with_suffix(".new")
+        try:
+            self._folder.make_folder(self._place)
+            descriptor = self._folder.open_file(temporary)
+            try:
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, json.dumps(said._asdict()).encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, self._path)
+            sync_folder(self._place)
+        except OSError as error:
+            log.warning("the session marker %s cannot be set: %s", self._path, error)
+
+    def clear(self) -> None:
+        """A clean stop: ours goes, and no other."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def markers_of(folder: SideFolder, workspace: Path) -> Path:
+    """Where the markers of a store lie."""
+    return workspace / folder.path.name / "sessions"
+
+
+def how_it_was_left(folder: SideFolder, workspace: Path) -> Left:
+    """What the markers tell of those who served before; reads only."""
+    crashed, odd, living, newest = [], [], 0, 0
+    for path in sorted(markers_of(folder, workspace).glob(f"*{_SUFFIX}")):
+        session = _read(path)
+        if session is None:
+            odd.append(path.name)
+            continue
+        lives = _lives(session)
+        living += lives is True
+        if lives is False:
+            crashed.append(session)
+            newest = max(newest, session.started_at, _modified_ms(path))
+    if crashed or odd:
+        return Left(PreviousStop.UNCLEAN, tuple(crashed), newest or None, tuple(odd))
+    return Left(PreviousStop.IN_USE if living else PreviousStop.CLEAN)
+
+
+def sweep(folder: SideFolder, workspace: Path, left: Left) -> None:
+    """Take away the markers of sessions that were recovered from, and those nobody can read."""
+    place = markers_of(folder, workspace)
+    for name in (*(f"{one.incarnation}{_SUFFIX}" for one in left.crashed), *left.odd):
+        with suppress(OSError):
+            (place / name).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Session | None:
+    try:
+        with path.open("rb") as file:
+            said = json.loads(file.read(_LONGEST_BYTES))
+        session = Session(**said)
+    except (OSError, ValueError, TypeError):
+        return None
+    types = Session.__annotations__
+    is_sound = all(type(value) is types[name] for name, value in session._asdict().items())
+    return session if is_sound and path.stem == session.incarnation else None
+
+
+def _lives(session: Session) -> bool | None:
+    """Whether its process is there; None when that cannot be told from here."""
+    here = _host.this_process()
+    if session.boot_id != here.boot_id:
+        # After a reboot nothing of it is left; another host's processes are not ours to see.
+        return False if session.host == here.host else None
+    if session.pid_namespace != here.pid_namespace:
+        return None
+    return _host.process_is(session.pid, session.pid_started)
+
+
+def _modified_ms(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0

@@ -1,0 +1,95 @@
+"""Finding orphans: the workers that are dead, the leases that ran out, and whose tasks they are.
+
+The same queries serve a pass that takes back, the plan that only tells, and the question whether
+there is anything to do; what is found is found again inside the transaction that acts on it.
+"""
+
+import json
+from collections.abc import Sequence
+
+from outlast import _host
+from outlast.clock import Instant
+from outlast.domain.orphans import Patience, Sign
+from outlast.store.records import RecoveryPolicy
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.liveness import Judged, Peer, judge
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.settle import Standing
+from outlast.store.sqlite.transaction import Transaction, Values
+
+
+def judged_peers(
+    readers: Readers, folder: SideFolder, own: str, now: Instant, patience: Patience
+) -> list[Judged]:
+    """The incarnations that the table calls alive, but our own, and what is thought of each."""
+    rows = readers.read("judging workers", lambda tx: tx.rows("living_peers", {"incarnation": own}))
+    return [judge(Peer(*row), folder, now, patience) for row in rows]
+
+
+def ended_holders(
+    readers: Readers, folder: SideFolder, own: str, now: Instant, patience: Patience
+) -> list[Judged]:
+    """Those that are off the list and yet hold tasks, and are dead to the kernel as well."""
+    rows = readers.read(
+        "judging workers", lambda tx: tx.rows("ended_holders", {"incarnation": own})
+    )
+    judged = (judge(Peer(*row), folder, now, patience) for row in rows)
+    return [found for found in judged if found.is_dead]
+
+
+def kinds_concerned(policy: RecoveryPolicy) -> Values:
+    """The kinds that are left alone, and those that alone are not, as the queries want them."""
+    spared, only = policy.spared_kinds, policy.only_kinds
+    return {
+        "spared": json.dumps(spared) if spared else None,
+        "only": None if only is None else json.dumps(only),
+    }
+
+
+ALL_KINDS: Values = {"spared": None, "only": None}
+
+
+def leases_ran_out(readers: Readers, now: Instant) -> bool:
+    """Whether any lease has run out; a read by index."""
+    return bool(readers.read("looking for expired leases", lambda tx: expired(tx, now, 1)))
+
+
+def expired(tx: Transaction, now: Instant, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:
+    """The tasks whose leases have run out, by the clock they ran on."""
+    boot_id = _host.boot_id()
+    here = {"mono": now.mono_ms, "boot_id": boot_id, "limit": limit}
+    elsewhere = {"now": now.utc_ms, "boot_id": boot_id, "limit": limit}
+    found = standings(tx, "situations_expired", here | kinds)
+    if len(found) < limit:
+        found += standings(tx, "situations_expired_elsewhere", elsewhere | kinds)
+    return found[:limit]
+
+
+def held_by(tx: Transaction, peer: Peer, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:
+    """The tasks of an incarnation."""
+    values = {"incarnation": peer.incarnation, "limit": limit}
+    return standings(tx, "orphans_of_incarnation", values | kinds)
+
+
+def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
+    """The rows of a query as decisions need them."""
+    return [Standing._make(row) for row in tx.rows(name, values)]
+
+
+def was_heard_of(tx: Transaction, found: Judged, now: Instant, patience: Patience) -> bool:
+    """Whether one that was only called dead for its silence has broken it."""
+    if found.sign is not Sign.NONE:
+        return False
+    values = {
+        "incarnation": found.peer.incarnation,
+        "boot_id": _host.boot_id(),
+        "mono": now.mono_ms,
+        "now": now.utc_ms,
+        "patience_ms": patience.stale_ms + patience.grace_ms,
+    }
+    return tx.row("heard_of", values) is not None
+
+
+def names(found: Sequence[Judged]) -> tuple[str, ...]:
+    """The workers' names."""
+    return tuple(one.peer.name for one in found)

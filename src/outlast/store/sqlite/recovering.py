@@ -1,0 +1,92 @@
+"""Recovery as the store sees it: one at a time, on record, with the marker set while we serve."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from outlast import _host
+from outlast.clock import Instant
+from outlast.domain.integrity import IntegrityResult
+from outlast.errors import StoreBusy
+from outlast.store.records import RunEnd, RunStart
+from outlast.store.sqlite import marker, runs
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.integrity import check
+from outlast.store.sqlite.operation import Exclusive
+from outlast.store.sqlite.serving import Serving
+
+_POLL_SECONDS = 0.01
+
+
+class Recovering(Serving):
+    """The part of the store that start-up recovery works with."""
+
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """One process at a time; the others wait, and find nothing left to do."""
+        with _turn(self._folder, self._settings.open_timeout_seconds):
+            yield
+
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        return self._folder.database
+
+    @property
+    def is_on_record(self) -> bool:
+        """Whether this process's opening has its run."""
+        return self._run_id is not None
+
+    def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
+        """Put a run on record; the one of an opening stands for the whole session."""
+        session_id = self._holding.session_id
+        if is_opening:
+            self._marker.set(now)
+        run_id = self._write("recover", lambda tx: runs.begin(tx, start, session_id, now))
+        if is_opening:
+            self._run_id = run_id
+        return run_id
+
+    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
+        """Put on record what came of it; only one without errors takes old markers away."""
+        self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
+        if run_id == self._run_id and not (done.errors or done.unrecovered):
+            left = marker.how_it_was_left(self._folder, self._workspace)
+            marker.sweep(self._folder, self._workspace, left)
+
+    def check(self, is_quick: bool) -> IntegrityResult:
+        """Check the file while it is served."""
+        pending = self._group.submit(
+            Exclusive("checking the file", lambda sqlite: check(sqlite, is_quick))
+        )
+        return pending.result()
+
+
+@contextmanager
+def _turn(folder: SideFolder, timeout_seconds: float) -> Iterator[None]:
+    deadline = time.monotonic() + timeout_seconds
+    descriptor = folder.open_file(folder.recovery)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StoreBusy(_who_recovers(folder, timeout_seconds)) from None
+                time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _who_recovers(folder: SideFolder, timeout_seconds: float) -> str:
+    pids = ", ".join(str(pid) for pid in _host.flock_holders(folder.recovery))
+    who = f"process {pids}" if pids else "another process"
+    return (
+        f"{folder.database} is being recovered by {who}; it did not finish within"
+        f" {timeout_seconds:g} s, try again later"
+    )

@@ -1,0 +1,3 @@
+INSERT INTO events (pos, kind, incarnation, worker_id, run_id, data, at)
+VALUES (coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'transitions'), 0) + 1,
+        :kind, :incarnation, :worker, :run_id, :data, :now)

@@ -1,0 +1,8 @@
+UPDATE recovery_runs SET
+    completed_at = :now,
+    put_back = :put_back,
+    failed = :failed,
+    held = :held,
+    skipped = :skipped,
+    details = :details
+WHERE id = :id

@@ -1,0 +1,1 @@
+DELETE FROM recovery_runs WHERE id <= :id - :kept

@@ -1,0 +1,1 @@
+DELETE FROM locks WHERE holder IN (SELECT seq FROM workers WHERE incarnation = :incarnation)

@@ -1,0 +1,1 @@
+SELECT max(peak_memory_bytes), min(oom_kills) FROM workers WHERE incarnation = :incarnation

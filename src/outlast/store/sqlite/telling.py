@@ -1,0 +1,55 @@
+"""What healing says in the log: a line a task while they are few, a line a batch when not."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from outlast.clock import Instant
+from outlast.domain.lifecycle import Transition
+from outlast.store.sqlite.liveness import Judged
+from outlast.store.sqlite.orphans import expired, held_by
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.settle import Ending
+
+MAX_TOLD = 1000
+
+log = logging.getLogger("outlast.heal")
+
+
+def tell_what_moved(endings: Sequence[Ending], moved: Sequence[Transition], now: Instant) -> None:
+    """Each task with its holder and how long nothing was heard of it, once it is committed."""
+    if len(moved) > MAX_TOLD:
+        log.warning("%d orphaned tasks were moved, too many to be told one by one", len(moved))
+        return
+    for (standing, cause, _), transition in zip(endings, moved, strict=False):
+        age_seconds = max(0, now.utc_ms - (standing.heartbeat_at or now.utc_ms)) / 1000
+        log.warning(
+            "task %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s",
+            standing.id,
+            standing.worker,
+            age_seconds,
+            transition.to,
+            transition.reason,
+            cause.error or "it had not begun",
+        )
+
+
+def tell_what_stays(readers: Readers, judged: Sequence[Judged], now: Instant) -> None:
+    """For who asked for every detail: the tasks that are left to their holders, and why."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    ran_out = {one.seq for one in readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))}
+    for found in judged:
+        peer = found.peer
+        if found.is_dead:
+            continue
+        held = readers.read("telling", partial(held_by, peer=peer, limit=MAX_TOLD))
+        for standing in held:
+            if standing.seq not in ran_out:
+                log.debug(
+                    "task %s stays with worker %s (pid %d): %s and its lease has not run out",
+                    standing.id,
+                    peer.name,
+                    peer.pid,
+                    found.judgement.because,
+                )
