@@ -15,10 +15,11 @@ from outlast.domain.task import Task
 from outlast.engine import claim, enqueue, settle
 from outlast.engine.functions import Functions
 from outlast.engine.handle import StoreHandle
-from outlast.engine.heal import Recovery, RecoveryStats, heal
+from outlast.engine.heal import Recovery
 from outlast.engine.intake import Given, Intake, checked_payloads
 from outlast.engine.lease import Lease, ended_leases
 from outlast.engine.looking import Looking
+from outlast.engine.mending import Mending
 from outlast.engine.registering import Registering
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from outlast.engine.worker import Worker
 
 
-class Outlast(Registering, Looking):
+class Outlast(Registering, Looking, Mending):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to
@@ -271,10 +272,6 @@ class Outlast(Registering, Looking):
         session, task_id = self._on(task_id)
         found = session.store.resolve(task_id, session.now())
         return None if found is None else found.waiting_by(self.wait)
-
-    def heal(self) -> RecoveryStats:
-        """Put back the tasks of dead holders and of leases that ran out."""
-        return heal(self._handle.serve())
 
     def flush_wal(self, mode: str = "truncate") -> FlushResult:
         """Move the log into the main file: passive, full, restart or truncate."""

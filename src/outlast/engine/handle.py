@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.clock import Clock, Instant, SystemClock
+from outlast.engine.detector import Detector
 from outlast.engine.heal import Recovery
 from outlast.engine.recover import recover
 from outlast.engine.session import Session
@@ -49,6 +50,7 @@ class StoreHandle:
         self._mutex = threading.RLock()
         self._session: Session | None = None
         self._looking: StoreReads | None = None
+        self._detector: Detector | None = None
 
     @property
     def path(self) -> Path:
@@ -145,6 +147,8 @@ class StoreHandle:
         session = Session(store, self._clock, self.settings, self._log)
         try:
             self._recovery(session)
+            self._detector = Detector(session)
+            self._detector.start()
         except BaseException as error:
             self._backend.leave(store, self.now())
             if isinstance(error, OutlastError):
@@ -156,6 +160,9 @@ class StoreHandle:
 
     def _drop(self) -> None:
         session, self._session = self._session, None
+        detector, self._detector = self._detector, None
+        if detector is not None:
+            detector.stop()
         if session is not None:
             session.ended = True
             self._backend.leave(session.store, self.now())

@@ -1,22 +1,29 @@
 """Taking back what is stale: the whole rule, at open, at claim, and when called."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from outlast.domain.task import utc
+from outlast.clock import Instant
+from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.task import utc_of
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
+from outlast.store.base import StoreReads
+from outlast.store.records import RecoveryPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStats:
-    """What one pass of healing did."""
+    """What one pass of healing did; or would do, if `is_dry_run` says that nothing was done."""
 
     entries_reclaimed: int
     entries_failed: int
     dead_workers: tuple[str, ...]
     recovery_timestamp: datetime
+    locks_cleaned: int = 0
+    is_dry_run: bool = False
 
 
 class Recovery(Protocol):
@@ -31,9 +38,26 @@ def heal(session: Session) -> RecoveryStats:
     """Heal now, whatever was healed a moment ago."""
     now = session.now()
     healed = session.store.heal(now, session.policy)
-    at = utc(now.utc_ms)
-    assert at is not None
-    return RecoveryStats(healed.put_back, healed.failed, healed.dead_workers, at)
+    return RecoveryStats(
+        healed.put_back, healed.failed, healed.dead_workers, utc_of(now.utc_ms), healed.locks_freed
+    )
+
+
+def recovery_stats(reads: StoreReads, now: Instant, policy: RecoveryPolicy) -> RecoveryStats:
+    """The figures that healing would have now; nothing is changed."""
+    to = Counter(
+        one.to
+        for one in reads.plan(now, policy)
+        if one.orphaned is not None and one.action is not RecoveryAction.NONE
+    )
+    return RecoveryStats(
+        to["pending"],
+        to["failed"],
+        reads.dead_workers(now, policy.patience),
+        utc_of(now.utc_ms),
+        reads.expired_locks(now),
+        is_dry_run=True,
+    )
 
 
 def heal_before_claim(session: Session, force: bool) -> bool:

@@ -36,16 +36,7 @@ class Session:
     @property
     def policy(self) -> RecoveryPolicy:
         """How this session treats orphans."""
-        settings = self.settings
-        by_kind = {kind: settings.action_for(kind) for kind in settings.recovery_action_by_kind}
-        return RecoveryPolicy(
-            RecoveryAction(settings.recovery_action),
-            settings.heal_batch,
-            settings.patience,
-            by_kind,
-            is_held=settings.mode == "manual",
-            is_sole=settings.exclusive,
-        )
+        return policy_of(self.settings)
 
     def hand_out(self, claimed: Sequence[Claimed], started: bool) -> bool:
         """Remember leases, so that closing can give them back; False if it has begun to."""
@@ -77,3 +68,15 @@ class Session:
             raise LeaseInherited(task_id)
         if self.ended:
             raise LeaseLost(task_id, ": its Outlast was closed, which put the task back")
+
+
+def policy_of(settings: Settings) -> RecoveryPolicy:
+    """How orphans are treated under these settings."""
+    return RecoveryPolicy(
+        RecoveryAction(settings.recovery_action),
+        settings.heal_batch,
+        settings.patience,
+        {kind: settings.action_for(kind) for kind in settings.recovery_action_by_kind},
+        is_held=settings.mode == "manual",
+        is_sole=settings.exclusive,
+    )

@@ -226,6 +226,13 @@ class Store(StoreReads, Protocol):
         """
         ...
 
+    def reclaim(self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool) -> int:
+        """Take back what was silent for so long, and locks that ran out; how many tasks.
+
+        Only tasks whose leases have run out, unless it is forced.
+        """
+        ...
+
     @property
     def path(self) -> Path:
         """The store's file, or what stands for it."""

@@ -1,13 +1,13 @@
 """What can be asked of a store that was opened only to look: the reading half of the protocol."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from outlast.clock import Instant
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import RecoveredTask, RecoveryReport
+from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
@@ -17,6 +17,7 @@ from outlast.store.records import (
     Holder,
     Horizon,
     KeyRecord,
+    RecoveryPolicy,
     SchemaReport,
 )
 
@@ -47,6 +48,18 @@ class StoreReads(Protocol):
 
     def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
         """Whether tasks are held by workers that are gone, or by leases that ran out."""
+        ...
+
+    def plan(self, now: Instant, policy: RecoveryPolicy) -> Iterator[Decision]:
+        """What recovery would do with each running task, and why; changes nothing."""
+        ...
+
+    def expired_locks(self, now: Instant) -> int:
+        """How many named locks have run out."""
+        ...
+
+    def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
+        """The workers that count as alive and are dead."""
         ...
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:

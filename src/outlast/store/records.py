@@ -195,6 +195,7 @@ class Healed(NamedTuple):
     deaths: tuple[Death, ...] = ()
     unfit: tuple[Unfit, ...] = ()
     stale_workers: tuple[str, ...] = ()
+    locks_freed: int = 0
 
 
 class Batch(NamedTuple):

@@ -11,12 +11,13 @@ from outlast.store.sqlite.settle import Ending, Standing
 from outlast.store.sqlite.transaction import Transaction, int_array
 
 
-def cause(standing: Standing, policy: RecoveryPolicy) -> Cause:
+def cause(standing: Standing, policy: RecoveryPolicy, is_forced: bool = False) -> Cause:
     """Why it goes back, or fails."""
+    how = "was taken away by force" if is_forced else "ran out"
     return Cause(
         Outcome.EXPIRE,
         RECOVERY,
-        error=f"the lease of worker {standing.worker} ran out",
+        error=f"the lease of worker {standing.worker} {how}",
         action=policy.action_for(standing.kind),
         parked=Parked.HOLD if policy.is_held else None,
     )

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Cause, Status, Transition
 from outlast.domain.orphans import Judgement, Liveness
@@ -107,12 +108,14 @@ class Healer:
             self._bury(found, this, tally)
         if leases_ran_out(self._readers, this.now):
             self._take_back_expired(this, tally)
+        locks_freed = self.free_expired_locks(this)
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         return Healed(
             tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
             deaths=tuple(tally.deaths), unfit=tuple(tally.unfit), stale_workers=names(stale),
+            locks_freed=locks_freed,
         )  # fmt: skip
 
     def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
@@ -163,6 +166,44 @@ class Healer:
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
         return True
+
+    def reclaim(self, this: Round, silent_ms: int, is_forced: bool) -> int:
+        """Take back what was silent for so long: leases that ran out, by force living ones too."""
+        tally = Tally()
+        values = {
+            "now": this.now.utc_ms,
+            "mono": this.now.mono_ms,
+            "boot_id": _host.boot_id(),
+            "silent_ms": silent_ms,
+            "force": int(is_forced),
+        }
+
+        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
+            return standings(tx, "situations_silent", values | {"limit": limit})
+
+        sweep = Sweep(find, lambda standing: expiry.cause(standing, this.policy, is_forced))
+        self._in_batches(this, tally, sweep)
+        return tally.put_back + tally.failed
+
+    def free_expired_locks(self, this: Round) -> int:
+        """Remove named locks whose time has passed."""
+        values = {
+            "now": this.now.utc_ms, "mono": this.now.mono_ms, "boot_id": _host.boot_id(),
+            "limit": this.policy.batch,
+        }  # fmt: skip
+        if not self._readers.read("looking at locks", lambda tx: tx.rows("expired_locks", values)):
+            return 0
+
+        def operation(tx: Transaction) -> list[tuple[Any, ...]]:
+            found = tx.rows("expired_locks", values)
+            for name, _, token, _ in found:
+                tx.run("free_lock", {"name": name, "token": token})
+            return found
+
+        freed = self._write("heal", operation)
+        for name, worker, _, age_ms in freed:
+            log.warning("lock %s of worker %s ran out %.1f s ago", name, worker, age_ms / 1000)
+        return len(freed)
 
     def _take_back_expired(self, this: Round, tally: Tally) -> None:
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:

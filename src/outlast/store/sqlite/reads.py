@@ -1,18 +1,27 @@
 """The reading half of the store: everything that can be asked without opening it to serve."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from outlast import _host
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import RecoveredTask, RecoveryReport
+from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.errors import StoreReplaced
-from outlast.store.records import Ahead, Grant, Holder, Horizon, KeyRecord, SchemaReport
+from outlast.store.records import (
+    Ahead,
+    Grant,
+    Holder,
+    Horizon,
+    KeyRecord,
+    RecoveryPolicy,
+    SchemaReport,
+)
 from outlast.store.sqlite import figures, migrate, runs
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.guard import file_id
@@ -21,7 +30,8 @@ from outlast.store.sqlite.listing import Listing, Wanted, newest
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
-from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out
+from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out, names
+from outlast.store.sqlite.planning import Planner
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.roster import Roster
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
@@ -80,7 +90,24 @@ class SqliteReads:
     def _dead(self, now: Instant, patience: Patience) -> list[Judged]:
         own = self.incarnation_id()
         judged = judged_peers(self._readers, self._folder, own, now, patience)
+        self._wakeups.deaths.watch(found.peer for found in judged if not found.is_dead)
         return [found for found in judged if found.is_dead]
+
+    def plan(self, now: Instant, policy: RecoveryPolicy) -> Iterator[Decision]:
+        """What recovery would do with each running task, and why; changes nothing."""
+        own = self.incarnation_id()
+        return Planner(self._readers, self._folder, own, now, policy).decisions()
+
+    def expired_locks(self, now: Instant) -> int:
+        """How many named locks have run out."""
+        values = {
+            "now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id(), "limit": -1
+        }  # fmt: skip
+        return len(self._read("looking at locks", lambda tx: tx.rows("expired_locks", values)))
+
+    def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
+        """The workers that count as alive and are dead."""
+        return names(self._dead(now, patience))
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
         """The tasks a run moved, a page at a time."""

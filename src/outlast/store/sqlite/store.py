@@ -242,6 +242,15 @@ class SqliteStore(Handing, Beating, Recovering):
         self._came_up_empty = False
         return healed
 
+    def reclaim(self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool) -> int:
+        """Take back what was silent for so long, and locks that ran out; how many tasks."""
+        healer = Healer(self._heal_batch, self._database.readers, self._folder)
+        this = Round(self.incarnation_id(), now, policy)
+        healer.free_expired_locks(this)
+        taken = healer.reclaim(this, silent_ms, is_forced)
+        self._came_up_empty = False
+        return taken
+
     def _heal_batch(self, context: str, operation: Callable[[Transaction], T]) -> T:
         """Batches are as long as a transaction may be, and so have it for themselves."""
         return self._write(context, operation, alone=True, wakes=ANYBODY)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from outlast import _host
+from outlast.store.sqlite.deaths import DeathWatch
 from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
 
@@ -67,9 +68,17 @@ class _Ear:
 class Waiter:
     """One idle caller's ear, there only while it waits."""
 
-    def __init__(self, ear: _Ear | None, forget: Callable[["Waiter"], None]) -> None:
+    def __init__(
+        self,
+        ear: _Ear | None,
+        forget: Callable[["Waiter"], None],
+        deaths: DeathWatch | None = None,
+    ) -> None:
+        """One that also hears of deaths wakes when another process ends."""
         self._ear = ear
         self._forget = forget
+        self._deaths = deaths
+        self._deaths_descriptor = -1 if deaths is None else deaths.duplicate()
         self._ring: Callable[[], object] | None = None
         self._is_closed = False
         self._pid = os.getpid()
@@ -87,11 +96,13 @@ class Waiter:
         if ear is not None:
             poll = select.poll()
             poll.register(ear.socket, select.POLLIN)
-            if descriptor >= 0:
-                poll.register(descriptor, select.POLLIN)
+            for number in (descriptor, self._watch()):
+                if number >= 0:
+                    poll.register(number, select.POLLIN)
             poll.poll(_bounded(timeout_seconds) * 1000)
+            somebody_died = self._somebody_died()
             with suppress(OSError):
-                return not self._is_closed and ear.drain()
+                return not self._is_closed and (ear.drain() or somebody_died)
             self._lose()
         if descriptor >= 0:
             _host.wait_until_readable([descriptor], _bounded(until - time.monotonic()))
@@ -108,25 +119,40 @@ class Waiter:
         timer = loop.call_later(_bounded(timeout_seconds), _resolve, over)
         self._ring = lambda: loop.call_soon_threadsafe(_resolve, over)
         ear = self._ear
-        listened = _listen(loop, ear, over)
+        numbers = () if ear is None else (ear.socket.fileno(), self._watch())
+        listened = [_listen(loop, number, over) for number in numbers]
         try:
             if not self._is_closed:
                 await over
         finally:
             self._ring = None
             timer.cancel()
-            if listened >= 0:
-                loop.remove_reader(listened)
+            for number in listened:
+                if number >= 0:
+                    loop.remove_reader(number)
+        somebody_died = self._somebody_died()
         with suppress(OSError):
-            return ear is not None and not self._is_closed and ear.drain()
+            return ear is not None and not self._is_closed and (ear.drain() or somebody_died)
         self._lose()
         return False
+
+    def _watch(self) -> int:
+        """What becomes readable when somebody dies; there may be nobody to watch yet."""
+        if self._deaths_descriptor < 0 and self._deaths is not None:
+            self._deaths_descriptor = self._deaths.duplicate()
+        return self._deaths_descriptor
+
+    def _somebody_died(self) -> bool:
+        return self._deaths is not None and self._deaths.take()
 
     def close(self) -> None:
         """Unbind; whoever waits is answered False."""
         if self._is_closed:
             return
         self._is_closed = True
+        number, self._deaths_descriptor, self._deaths = self._deaths_descriptor, -1, None
+        if number >= 0:
+            os.close(number)
         self._lose()
         self._forget(self)
         ring = self._ring
@@ -175,6 +201,7 @@ class Wakeups:
         self._waiters: set[Waiter] = set()
         self._is_closed = False
         self._has_complained = False
+        self.deaths = DeathWatch()
 
     def waiter(self, topics: frozenset[Topic]) -> Waiter:
         """An ear that every later `tell` reaches; where none can be made, one that only sleeps."""
@@ -184,7 +211,8 @@ class Wakeups:
             ear = _Ear(door, topics, self._folder.likeness())
         except OSError as error:
             self._complain(error)
-        waiter = Waiter(ear, self._waiters.discard)
+        deaths = self.deaths if Topic.WORK in topics else None
+        waiter = Waiter(ear, self._waiters.discard, deaths)
         self._waiters.add(waiter)
         if self._is_closed:
             waiter.close()
@@ -243,6 +271,7 @@ class Wakeups:
         self._is_closed = True
         for waiter in list(self._waiters):
             waiter.close()
+        self.deaths.close()
         self._door, self._seen = None, _NOTHING
 
     def abandon(self) -> None:
@@ -261,13 +290,8 @@ def _bounded(timeout_seconds: float) -> float:
     return min(max(timeout_seconds, 0.0), _LONGEST_WAIT_SECONDS)
 
 
-def _listen(
-    loop: "asyncio.AbstractEventLoop", ear: _Ear | None, over: "asyncio.Future[None]"
-) -> int:
-    """Have the loop watch an ear; the number to unwatch, or -1 where it cannot."""
-    if ear is None:
-        return -1
-    number = ear.socket.fileno()
+def _listen(loop: "asyncio.AbstractEventLoop", number: int, over: "asyncio.Future[None]") -> int:
+    """Have the loop watch a descriptor; the number to unwatch, or -1 where it cannot."""
     try:
         loop.add_reader(number, _resolve, over)
     except (OSError, ValueError, NotImplementedError):

@@ -1,0 +1,67 @@
+"""The verbs of an Outlast object around recovery: what was found, what would be done, doing it."""
+
+from collections.abc import Callable
+
+from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.integrity import IntegrityResult
+from outlast.domain.names import checked_whole
+from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport
+from outlast.engine.handle import StoreHandle
+from outlast.engine.heal import RecoveryStats, heal, recovery_stats
+from outlast.engine.recover import CALLED, run
+from outlast.engine.session import policy_of
+from outlast.store.records import Batch
+
+MAX_PLANNED = 100_000
+
+
+class Mending:
+    """Recovery by hand, and the record of what recovery did by itself."""
+
+    _handle: StoreHandle
+
+    def recover(self, on_batch: Callable[[Batch], None] | None = None) -> RecoveryReport:
+        """The pass of start-up, once more; it changes nothing that is as it should be.
+
+        `on_batch` hears of each batch once it is committed. What it raises stops the pass there,
+        and does no harm: the next one goes on.
+        """
+        return run(self._handle.serve(), CALLED, on_batch)
+
+    def recovery_plan(self, limit: int = 1000) -> list[Decision]:
+        """What recovery would do with the running tasks, and why; nothing is changed."""
+        limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
+        decisions = self._handle.look().plan(self._handle.now(), policy_of(self._handle.settings))
+        return [one for one, _ in zip(decisions, range(limit), strict=False)]
+
+    def last_report(self) -> RecoveryReport | None:
+        """The record of the newest run, whichever process made it."""
+        return self._handle.look().last_run()
+
+    def recovered(self, run_id: int, after: int = 0, limit: int = 1000) -> list[RecoveredTask]:
+        """The tasks that a run moved, a page at a time."""
+        limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
+        return self._handle.look().recovered(run_id, after, limit)
+
+    def heal(self) -> RecoveryStats:
+        """Put back the tasks of dead holders and of leases that ran out."""
+        return heal(self._handle.serve())
+
+    def recovery_stats(self) -> RecoveryStats:
+        """The figures that heal() would return now; nothing is changed."""
+        settings = self._handle.settings
+        return recovery_stats(self._handle.look(), self._handle.now(), policy_of(settings))
+
+    def reclaim_stale(self, threshold_seconds: Duration, force: bool = False) -> int:
+        """Take back tasks that gave no sign of life for so long; how many.
+
+        Only those whose leases have run out, unless you force it: then a living worker loses its
+        task, and learns of it at its next write.
+        """
+        silent_ms = duration_ms(threshold_seconds, "threshold_seconds")
+        session = self._handle.serve()
+        return session.store.reclaim(session.now(), session.policy, silent_ms, force)
+
+    def check_integrity(self, quick: bool = False) -> IntegrityResult:
+        """Check the file by SQLite's own means; nothing is repaired."""
+        return self._handle.serve().store.check(quick)

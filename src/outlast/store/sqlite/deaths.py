@@ -1,0 +1,93 @@
+"""Being told of deaths by the kernel: a hint that makes healing instant; nothing depends on it.
+
+All processes that registered on this host and in this pid namespace are watched through one
+descriptor, which becomes readable when any of them ends. The lock file decides whether it did.
+"""
+
+import os
+import select
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+
+from outlast import _host
+from outlast.store.sqlite.liveness import Peer
+
+MOST_WATCHED = 512
+
+
+class DeathWatch:
+    """The processes this one would like to hear of, should they end."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._epoll: select.epoll | None = None
+        self._watched: dict[tuple[int, int], int] = {}
+        self._is_closed = False
+
+    def watch(self, peers: Iterable[Peer]) -> None:
+        """Watch these from now on, and nobody else."""
+        here = _host.this_process()
+        wanted = {
+            (peer.pid, peer.pid_started)
+            for peer in peers
+            if (peer.boot_id, peer.pid_namespace) == (here.boot_id, here.pid_namespace)
+            and peer.pid != here.pid
+        }
+        with self._mutex:
+            if self._is_closed or wanted == self._watched.keys():
+                return
+            for process in self._watched.keys() - wanted:
+                self._drop(process)
+            for process in list(wanted - self._watched.keys())[: MOST_WATCHED - len(self._watched)]:
+                self._add(process)
+
+    def _add(self, process: tuple[int, int]) -> None:
+        descriptor = _host.process_descriptor(process[0])
+        if descriptor is None:
+            return
+        # Between the row and this moment the number may have passed to somebody else.
+        if _host.process_is(*process) is not True:
+            os.close(descriptor)
+            return
+        try:
+            if self._epoll is None:
+                self._epoll = select.epoll()
+            self._epoll.register(descriptor, select.EPOLLIN)
+        except OSError:
+            os.close(descriptor)
+            return
+        self._watched[process] = descriptor
+
+    def _drop(self, process: tuple[int, int]) -> None:
+        descriptor = self._watched.pop(process)
+        with suppress(OSError, ValueError):
+            if self._epoll is not None:
+                self._epoll.unregister(descriptor)
+        os.close(descriptor)
+
+    def duplicate(self) -> int:
+        """A descriptor of the caller's own that is readable once one of them has ended; or -1."""
+        with self._mutex:
+            return -1 if self._epoll is None else os.dup(self._epoll.fileno())
+
+    def take(self) -> bool:
+        """Whether somebody has ended since this was last asked."""
+        with self._mutex:
+            if self._epoll is None:
+                return False
+            ended = {number for number, _ in self._epoll.poll(0)}
+            for process in [one for one, number in self._watched.items() if number in ended]:
+                self._drop(process)
+            return bool(ended)
+
+    def close(self) -> None:
+        """Stop watching; in a forked child it leaves what the parent watches alone."""
+        with self._mutex:
+            self._is_closed = True
+            watched, self._watched = self._watched, {}
+            epoll, self._epoll = self._epoll, None
+        for descriptor in watched.values():
+            os.close(descriptor)
+        if epoll is not None:
+            epoll.close()
