@@ -50,9 +50,20 @@ if TYPE_CHECKING:
         Stats,
         TaskFigures,
     )
-    from outlast.domain.lifecycle import Parked, Status
+    from outlast.domain.integrity import IntegrityResult, Verdict
+    from outlast.domain.lifecycle import Parked, RecoveryAction, Status
+    from outlast.domain.recovery import (
+        DeadWorker,
+        Decision,
+        RecoveredTask,
+        RecoveryReport,
+        RecoveryStatus,
+        RecoveryStep,
+        Suspect,
+        UnrecoveredTask,
+    )
     from outlast.domain.task import Checkpoint, Group, Move, Task
-    from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState
+    from outlast.domain.worker import PreviousStop, Serves, StuckHandler, WorkerInfo, WorkerState
     from outlast.engine.context import Context
     from outlast.engine.functions import TaskFunction
     from outlast.engine.heal import Recovery, RecoveryStats
@@ -61,7 +72,7 @@ if TYPE_CHECKING:
     from outlast.engine.tally import Tally
     from outlast.engine.worker import Worker
     from outlast.settings import Settings
-    from outlast.store.records import FlushResult, KeyRecord, SchemaReport
+    from outlast.store.records import Batch, FlushResult, KeyRecord, SchemaReport
 
 __version__ = "0.1.0"
 
@@ -70,11 +81,14 @@ __all__ = [
     "AsyncOutlast",
     "AsyncWorker",
     "Backlog",
+    "Batch",
     "Checkpoint",
     "CheckpointFigures",
     "Clock",
     "Context",
     "DatabaseError",
+    "DeadWorker",
+    "Decision",
     "DeclaredDead",
     "EngineTooOld",
     "FlushResult",
@@ -83,6 +97,7 @@ __all__ = [
     "GroupNotFound",
     "IdempotencyConflict",
     "Instant",
+    "IntegrityResult",
     "InvalidInput",
     "InvalidTransition",
     "KeyRecord",
@@ -102,11 +117,17 @@ __all__ = [
     "PayloadDamaged",
     "PayloadRejected",
     "PermanentError",
+    "PreviousStop",
     "QueueFull",
     "QueueStalled",
+    "RecoveredTask",
     "Recovery",
+    "RecoveryAction",
     "RecoveryFailed",
+    "RecoveryReport",
     "RecoveryStats",
+    "RecoveryStatus",
+    "RecoveryStep",
     "SchemaError",
     "SchemaNewer",
     "SchemaReport",
@@ -123,6 +144,7 @@ __all__ = [
     "StoreReplaced",
     "StoreUnwritable",
     "StuckHandler",
+    "Suspect",
     "SystemClock",
     "Tally",
     "Task",
@@ -131,6 +153,8 @@ __all__ = [
     "TaskFigures",
     "TaskFunction",
     "TaskNotFound",
+    "UnrecoveredTask",
+    "Verdict",
     "Worker",
     "WorkerInfo",
     "WorkerState",
@@ -144,9 +168,12 @@ _HOMES = {
     "outlast.api": "Outlast",
     "outlast.clock": "Clock Instant SystemClock",
     "outlast.domain.figures": "Backlog CheckpointFigures LeaseFigures Stats TaskFigures",
-    "outlast.domain.lifecycle": "Parked Status",
+    "outlast.domain.integrity": "IntegrityResult Verdict",
+    "outlast.domain.lifecycle": "Parked RecoveryAction Status",
+    "outlast.domain.recovery": "DeadWorker Decision RecoveredTask RecoveryReport RecoveryStatus"
+    " RecoveryStep Suspect UnrecoveredTask",
     "outlast.domain.task": "Checkpoint Group Move Task",
-    "outlast.domain.worker": "Serves StuckHandler WorkerInfo WorkerState",
+    "outlast.domain.worker": "PreviousStop Serves StuckHandler WorkerInfo WorkerState",
     "outlast.engine.context": "Context",
     "outlast.engine.functions": "TaskFunction",
     "outlast.engine.heal": "Recovery RecoveryStats",
@@ -155,7 +182,7 @@ _HOMES = {
     "outlast.engine.tally": "Tally",
     "outlast.engine.worker": "Worker",
     "outlast.settings": "Settings",
-    "outlast.store.records": "FlushResult KeyRecord SchemaReport",
+    "outlast.store.records": "Batch FlushResult KeyRecord SchemaReport",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -340,5 +340,13 @@ class AsyncOutlast(AsyncRegistering, Employing):
         found = await self.in_thread(Outlast.resolve, task_id)
         return None if found is None else found.waiting_by(self.wait)
 
+    recover = _hopping(Outlast.recover)
+    recovery_plan = _hopping(Outlast.recovery_plan)
+    recovery_status = _hopping(Outlast.recovery_status)
+    last_report = _hopping(Outlast.last_report)
+    recovered = _hopping(Outlast.recovered)
     heal = _hopping(Outlast.heal)
+    recovery_stats = _hopping(Outlast.recovery_stats)
+    reclaim_stale = _hopping(Outlast.reclaim_stale)
+    check_integrity = _hopping(Outlast.check_integrity)
     flush_wal = _hopping(Outlast.flush_wal)

@@ -7,16 +7,27 @@ import click
 
 from outlast.cli import text
 from outlast.cli.stores import opened
-from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
+from outlast.cli.verbs import Common, Lazy, Verb, Verbs, watch_option, with_common
 from outlast.cli.views import Lines, Table, View, show, show_or_watch
 
 if TYPE_CHECKING:
     from outlast import Outlast, Stats
 
 
-@click.group("queue", cls=Verbs)
+_MENDING = {
+    name: Lazy("outlast.cli.mending", name.replace("-", "_"), title)
+    for name, title in {
+        "recover": "Take back what dead workers left; or show what would be done.",
+        "heal": "Take back what is stale now.",
+        "reclaim": "Take back tasks that were silent for long.",
+        "recovery-status": "Whether recovery is on, and how it went.",
+    }.items()
+}
+
+
+@click.group("queue", cls=Verbs, lazy=_MENDING)
 def queue() -> None:
-    """Figures of the queues; pause and resume them."""
+    """Figures of the queues; pause and resume them; recovery by hand."""
 
 
 @queue.command("stats", cls=Verb)

@@ -183,7 +183,9 @@ def _recover(situation: Situation, cause: Cause) -> Transition:
     if cause.action is RecoveryAction.FAIL:
         return _unchanged(situation, Status.FAILED, f"{reason}_policy_fail", cause.error)
     if situation.recovery_count >= situation.max_recoveries:
-        return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, cause.error)
+        lost = situation.recovery_count + 1
+        error = f"lost {lost} of {situation.max_recoveries + 1} times, the last time: {cause.error}"
+        return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, error)
     refunded = cause.action is RecoveryAction.PENDING
     suffix = "reset" if refunded else "retry"
     return _unchanged(situation, Status.PENDING, f"{reason}_{suffix}", cause.error)._replace(

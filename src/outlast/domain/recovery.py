@@ -106,3 +106,43 @@ class RecoveryReport:
     def was_successful(self) -> bool:
         """Whether no step met an error."""
         return not (self.errors or self.unrecovered)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A task that was orphaned again and again, and what that probably comes from."""
+
+    task_id: str
+    kind: str
+    status: str
+    recoveries: int
+    likely_cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStatus:
+    """Where recovery stands at the moment of reading."""
+
+    mode: str
+    action: str
+    is_due: bool
+    held_tasks: int
+    dead_workers: tuple[str, ...]
+    suspects: tuple[Suspect, ...]
+    last: RecoveryReport | None
+
+
+def likely_cause(kind: str, crashes: int, expiries: int, beats: bool, died_of: str | None) -> str:
+    """What a task that is orphaned again and again probably suffers from."""
+    if crashes >= expiries:
+        said = f": {died_of}" if died_of else ""
+        return f"it ends the process that runs it ({crashes} times){said}"
+    if not beats:
+        return (
+            f"its lease ran out {expiries} times while its worker gave no sign of life: the lease"
+            f" of kind {kind} is too short for work that does not renew it"
+        )
+    return (
+        f"its lease ran out {expiries} times although its worker beat: the machine slept or its"
+        " clock was set, or the lease is shorter than two beats"
+    )

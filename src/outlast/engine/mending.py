@@ -5,7 +5,12 @@ from collections.abc import Callable
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.names import checked_whole
-from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport
+from outlast.domain.recovery import (
+    Decision,
+    RecoveredTask,
+    RecoveryReport,
+    RecoveryStatus,
+)
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import RecoveryStats, heal, recovery_stats
 from outlast.engine.recover import CALLED, run
@@ -13,6 +18,7 @@ from outlast.engine.session import policy_of
 from outlast.store.records import Batch
 
 MAX_PLANNED = 100_000
+SUSPECTS_SHOWN = 10
 
 
 class Mending:
@@ -33,6 +39,19 @@ class Mending:
         limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
         decisions = self._handle.look().plan(self._handle.now(), policy_of(self._handle.settings))
         return [one for one, _ in zip(decisions, range(limit), strict=False)]
+
+    def recovery_status(self) -> RecoveryStatus:
+        """Whether recovery is on, how the last run went, and what waits for it or for approval."""
+        settings, now, reads = self._handle.settings, self._handle.now(), self._handle.look()
+        return RecoveryStatus(
+            mode=settings.mode,
+            action=settings.recovery_action,
+            is_due=reads.orphans_are_there(now, settings.patience),
+            held_tasks=reads.held_count(),
+            dead_workers=reads.dead_workers(now, settings.patience),
+            suspects=reads.suspects(SUSPECTS_SHOWN),
+            last=reads.last_run(),
+        )
 
     def last_report(self) -> RecoveryReport | None:
         """The record of the newest run, whichever process made it."""

@@ -7,7 +7,7 @@ from outlast.clock import Instant
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport
+from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport, Suspect
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
@@ -60,6 +60,14 @@ class StoreReads(Protocol):
 
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
         """The workers that count as alive and are dead."""
+        ...
+
+    def held_count(self) -> int:
+        """How many tasks that recovery put back wait for approval."""
+        ...
+
+    def suspects(self, limit: int) -> tuple[Suspect, ...]:
+        """Tasks that were orphaned again and again, the worst first."""
         ...
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:

@@ -9,7 +9,13 @@ from outlast.domain import codec
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport
+from outlast.domain.recovery import (
+    Decision,
+    RecoveredTask,
+    RecoveryReport,
+    Suspect,
+    likely_cause,
+)
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.errors import StoreReplaced
@@ -108,6 +114,21 @@ class SqliteReads:
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
         """The workers that count as alive and are dead."""
         return names(self._dead(now, patience))
+
+    def held_count(self) -> int:
+        """How many tasks that recovery put back wait for approval."""
+        return int(self._read("counting", lambda tx: tx.value("held_recoveries")))
+
+    def suspects(self, limit: int) -> tuple[Suspect, ...]:
+        """Tasks that were orphaned again and again, the worst first."""
+        rows = self._read("reading tasks", lambda tx: tx.rows("suspects", {"limit": limit}))
+        return tuple(
+            Suspect(
+                task_id, kind, status, count,
+                likely_cause(kind, crashes, expiries, bool(beats), error),
+            )
+            for task_id, kind, status, count, crashes, expiries, beats, error in rows
+        )  # fmt: skip
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
         """The tasks a run moved, a page at a time."""

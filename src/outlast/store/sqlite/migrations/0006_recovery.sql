@@ -52,6 +52,9 @@ CREATE INDEX idx_transitions_run ON transitions (run_id, pos) WHERE run_id IS NO
 ALTER TABLE workers ADD COLUMN peak_memory_bytes INTEGER;
 ALTER TABLE workers ADD COLUMN oom_kills INTEGER;
 
+-- Hardly any task is ever in here, so hardly any pays for it.
+CREATE INDEX idx_tasks_recovered ON tasks (recovery_count) WHERE recovery_count > 1;
+
 DROP VIEW task_situations;
 
 CREATE VIEW task_situations AS

@@ -1,0 +1,143 @@
+"""`outlast queue recover`, `heal`, `reclaim`, `recovery-status`: recovery by hand and in words."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.cli import text
+from outlast.cli.exits import Exit
+from outlast.cli.stores import opened
+from outlast.cli.verbs import Common, Verb, with_common
+from outlast.cli.views import Lines, Table, View, show
+
+if TYPE_CHECKING:
+    from outlast import Decision, RecoveryReport, RecoveryStats, RecoveryStatus
+
+MOST_PLANNED = 1000
+
+
+@click.command("recover", cls=Verb)
+@click.option("--plan", is_flag=True, help="Change nothing; show each decision and its reason.")
+@with_common
+def recover(common: Common, /, *, plan: bool) -> int:
+    """Take back what dead workers left, as opening the store does."""
+    with opened(common) as app:
+        if plan:
+            show(common, _plan(app.recovery_plan(MOST_PLANNED)))
+            return Exit.FINE
+        report = app.recover()
+    show(common, _report(report))
+    return Exit.FINE if report.was_successful() else Exit.NO
+
+
+def _plan(decisions: "list[Decision]") -> View:
+    rows = [
+        (one.task_id, one.kind, one.worker or "", f"{one.to} ({one.reason})", one.because)
+        for one in decisions
+    ]
+    columns = ("task", "kind", "worker", "would be", "because")
+    table = Table(columns, rows, elastic="because", empty="No task is running.")
+    lines = [f"Nothing was changed; only the first {MOST_PLANNED} running tasks are shown."]
+    blocks: list[Table | Lines] = [table]
+    if len(decisions) >= MOST_PLANNED:
+        blocks.append(Lines(lines))
+    return View([asdict(one) for one in decisions], blocks)
+
+
+def _report(report: "RecoveryReport") -> View:
+    rows = [(one.name, one.outcome, f"{one.seconds:.3f}") for one in report.steps]
+    lines = [
+        f"Run {report.run_id}: {report.tasks_put_back} tasks put back, {report.tasks_failed}"
+        f" failed, {report.tasks_held} held, of {len(report.dead_workers)} dead workers."
+    ]
+    lines += [f"Not recovered: task {one.task_id}: {one.error}" for one in report.unrecovered]
+    table = Table(("step", "outcome", "seconds"), rows, numbers=frozenset({"seconds"}))
+    return View(report_data(report), [table, Lines(lines)])
+
+
+def report_data(report: "RecoveryReport") -> dict[str, Any]:
+    """A run for machines."""
+    data = asdict(report)
+    for name in ("started_at", "completed_at", "crashed_at"):
+        data[name] = None if data[name] is None else text.moment(data[name])
+    for worker in data["dead_workers"]:
+        worker["last_beat_at"] = text.moment(worker["last_beat_at"])
+    data["previous"] = report.previous.value
+    data["was_successful"] = report.was_successful()
+    return data
+
+
+@click.command("heal", cls=Verb)
+@click.option("--dry-run", "dry", is_flag=True, help="Change nothing; show the same figures.")
+@with_common
+def heal(common: Common, /, *, dry: bool) -> None:
+    """Take back the tasks of dead workers and of leases that ran out, now."""
+    with opened(common) as app:
+        stats = app.recovery_stats() if dry else app.heal()
+    show(common, _stats(stats))
+
+
+def _stats(stats: "RecoveryStats") -> View:
+    verb = "would be" if stats.is_dry_run else "were"
+    workers = ", ".join(stats.dead_workers) or "none"
+    lines = [
+        f"{stats.entries_reclaimed} tasks {verb} put back, {stats.entries_failed} {verb} failed,"
+        f" {stats.locks_cleaned} locks {verb} freed; dead workers: {workers}."
+    ]
+    data = asdict(stats) | {"recovery_timestamp": text.moment(stats.recovery_timestamp)}
+    return View(data, [Lines(lines)])
+
+
+@click.command("reclaim", cls=Verb)
+@click.option(
+    "--older-than", metavar="DURATION", required=True,
+    help="Silent for at least so long, such as 300 or 5m.",
+)  # fmt: skip
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Take tasks from living workers too, whose leases have not run out.",
+)
+@with_common
+def reclaim(common: Common, /, *, older_than: str, force: bool) -> None:
+    """Take back tasks that gave no sign of life for long."""
+    threshold = float(older_than) if older_than.replace(".", "", 1).isdigit() else older_than
+    with opened(common) as app:
+        count = app.reclaim_stale(threshold, force=force)
+    show(common, View({"reclaimed": count}, [Lines([f"{count} tasks were taken back."])]))
+
+
+@click.command("recovery-status", cls=Verb)
+@with_common
+def recovery_status(common: Common) -> None:
+    """Say whether recovery is on, how the last run went, and what waits."""
+    with opened(common) as app:
+        status = app.recovery_status()
+    show(common, _status(status))
+
+
+def _status(status: "RecoveryStatus") -> View:
+    lines = [f"Recovery is {status.mode}; orphans are treated by {status.action}."]
+    if status.mode == "off":
+        lines = ["RECOVERY IS SWITCHED OFF: tasks of dead workers stay as they are."]
+    lines.append("There is something to recover." if status.is_due else "Nothing is due.")
+    if status.held_tasks:
+        lines.append(f"{status.held_tasks} recovered tasks wait for approval.")
+    lines += [
+        f"Task {one.task_id} ({one.kind}) was lost {one.recoveries} times: {one.likely_cause}."
+        for one in status.suspects
+    ]
+    data = {
+        "mode": status.mode,
+        "action": status.action,
+        "is_due": status.is_due,
+        "held_tasks": status.held_tasks,
+        "dead_workers": list(status.dead_workers),
+        "suspects": [asdict(one) for one in status.suspects],
+        "last": None if status.last is None else report_data(status.last),
+    }
+    blocks: list[Table | Lines] = [Lines(lines)]
+    if status.last is not None:
+        blocks += _report(status.last).blocks
+    return View(data, blocks)
