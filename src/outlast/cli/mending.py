@@ -97,7 +97,7 @@ def _stats(stats: "RecoveryStats") -> View:
 @click.option(
     "--force",
     is_flag=True,
-    help="Take tasks from living workers too, whose leases have not run out.",
+    help="Take tasks from living workers too.",
 )
 @with_common
 def reclaim(common: Common, /, *, older_than: str, force: bool) -> None:
