@@ -49,8 +49,8 @@ class Judged(NamedTuple):
 class Incarnation:
     """This process's opening of this file; its lock file is its sign of life."""
 
-    def __init__(self, folder: SideFolder) -> None:
-        self.id = uuid4().hex
+    def __init__(self, folder: SideFolder, id: str | None = None) -> None:
+        self.id = id or uuid4().hex
         self.process = _host.this_process()
         self.lock_file = LockFile(folder, self.id)
 
