@@ -113,9 +113,9 @@ def _words(done: "Sequence[Findings]", found: int) -> list[str]:
 
     lines = []
     for one in done:
-        figures = ", ".join(f"{name} {value}" for name, value in one.figures.items())
-        lines += [f"{one.experiment}: {figures}"] if figures else []
-        lines += [f"{one.experiment}: not tried here: {note}" for note in one.notes]
+        lines += [one.experiment] if one.figures or one.notes else []
+        lines += [f"  {name}: {_grouped(value)}" for name, value in one.figures.items()]
+        lines += [f"  not tried here: {note}" for note in one.notes]
         for finding in one.violations[:MOST_SHOWN]:
             lines += ["", f"VIOLATION in {one.experiment}, {finding.case}"]
             lines += [f"  {line}" for line in finding.what.splitlines()]
@@ -126,6 +126,10 @@ def _words(done: "Sequence[Findings]", found: int) -> list[str]:
                 f"  and {len(one.violations) - MOST_SHOWN} more violations in {one.experiment}"
             ]
     return [*lines, "", f"{found} violations." if found else "No promise was broken."]
+
+
+def _grouped(value: int | float | str) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else value
 
 
 class _Progress:
