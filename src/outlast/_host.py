@@ -66,11 +66,21 @@ def boot_id() -> str:
 @lru_cache(maxsize=1)
 def monotonic_offset_ms() -> int:
     """How far this process's time namespace shifts its monotonic clock from the host's."""
+    return _offset_ns("monotonic") // 1_000_000
+
+
+@lru_cache(maxsize=1)
+def _boottime_offset_ticks() -> int:
+    """How far it shifts the start times of processes as it shows them."""
+    return _offset_ns("boottime") * os.sysconf("SC_CLK_TCK") // 1_000_000_000
+
+
+def _offset_ns(clock: str) -> int:
     for line in (read_text("/proc/self/timens_offsets") or "").splitlines():
         name, _, rest = line.partition(" ")
-        if name == "monotonic":
+        if name == clock:
             seconds, nanoseconds = rest.split()
-            return int(seconds) * 1000 + int(nanoseconds) // 1_000_000
+            return int(seconds) * 1_000_000_000 + int(nanoseconds)
     return 0
 
 
@@ -80,7 +90,7 @@ def process_stat(pid: int) -> tuple[str, int] | None:
     if text is None:
         return None
     fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[19])
+    return fields[0], int(fields[19]) - _boottime_offset_ticks()
 
 
 def process_is(pid: int, started: int) -> bool | None:
@@ -94,7 +104,11 @@ def process_is(pid: int, started: int) -> bool | None:
         return False
     except OSError:
         return None
-    return None if found is None else found[1] == started and found[0] not in "ZX"
+    if found is None:
+        return None
+    # An offset that is no whole number of ticks may move a start time by one.
+    most_ticks_off = 1 if _boottime_offset_ticks() else 0
+    return abs(found[1] - started) <= most_ticks_off and found[0] not in "ZX"
 
 
 def process_state_word(pid: int) -> str:

@@ -14,6 +14,11 @@ def probe(name: str) -> None:
         _armed(name)
 
 
+def armed() -> Callable[[str], None] | None:
+    """What is called at each probe now, for those who arm another action for a while."""
+    return _armed
+
+
 def arm(action: Callable[[str], None] | None) -> None:
     """Call `action` with the name of every probe that is passed; None disarms."""
     global _armed, is_armed  # noqa: PLW0603 - one process, one armed action, tests only

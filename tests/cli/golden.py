@@ -49,6 +49,7 @@ CASES = {
     "queue_resume": "queue resume slow",
     "store_migrate": "store migrate",
     "health": "health",
+    "lab": "lab",
     "completion": "completion fish",
 }
 

@@ -1,4 +1,7 @@
-"""The probes in the source, found by reading it: literal names, and the writer's contexts."""
+"""The probes in the source, found by reading it: literal names, and the writer's contexts.
+
+The laboratory, which arms them, has none of its own.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -29,7 +32,8 @@ def probes_in(text: str) -> tuple[set[str], set[str], set[str]]:
 
 def all_probes(folder: Path = SOURCE) -> set[str]:
     """Every name a probe can have."""
-    found = [probes_in(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py")]
+    files = [file for file in folder.rglob("*.py") if folder / "lab" not in file.parents]
+    found = [probes_in(file.read_text(encoding="utf-8")) for file in files]
     names, points, contexts = (set[str]().union(*part) for part in zip(*found, strict=True))
     return names | {context + point for context in contexts for point in points}
 

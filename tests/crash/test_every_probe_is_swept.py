@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.crash.lives import LIVES
+from outlast.lab.lives import LIVES
 from tests.crash.probes import all_probes, probes_in
 
 SWEPT = {probe for life in LIVES.values() for probe in life.probes}

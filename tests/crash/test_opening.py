@@ -1,15 +1,18 @@
 """Opening to look and opening to serve: who may change a store, and who has to wait."""
 
 import re
-from contextlib import ExitStack
+import signal
+from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from outlast import MigrationRefused, Outlast, Settings, StoreBusy, StoreNotFound, StoreUnwritable
 from outlast.store.sqlite import migrate
+from outlast.store.sqlite.connection import refuse_foreign_file
 from outlast.store.sqlite.migrate import Migration
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
@@ -183,6 +186,50 @@ def newer_outlast(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process knows one migration more than its children."""
     known = (*migrate.all_migrations(), NEXT)
     monkeypatch.setattr(migrate, "all_migrations", lambda: known)
+
+
+def test_an_opener_that_is_stopped_is_named_and_not_waited_for(database: Path) -> None:
+    """With the default patience of half a minute nobody would know for so long whom to look at."""
+    with Child(_sits_in_its_migration, database) as opener:
+        assert opener.hear() == "alone with the store"
+        opener.signal(signal.SIGSTOP)
+        with pytest.raises(StoreBusy, match=f"process {opener.pid}, which is stopped"):
+            Outlast(database, settings=Settings(open_timeout_seconds=3600)).open()
+
+
+class _InterruptedByAMaker:
+    """A connection on which another process makes the store after the first question."""
+
+    def __init__(self, connection: apsw.Connection, database: Path) -> None:
+        self._connection = connection
+        self._database = database
+
+    def pragma(self, name: str) -> Any:
+        found = self._connection.pragma(name)
+        with Child(_opens_and_leaves, self._database) as maker:
+            assert maker.wait() == 0
+        return found
+
+    def execute(self, *arguments: Any) -> Any:
+        return self._connection.execute(*arguments)
+
+
+def _opens_and_leaves(path: str) -> None:
+    from outlast import Outlast
+
+    Outlast(path).open().close()
+
+
+def test_a_store_that_is_made_while_we_look_is_not_taken_for_another_programs(
+    database: Path,
+) -> None:
+    """The two questions whether a file is ours are asked of one moment."""
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.pragma("journal_mode", "wal")
+    with closing(apsw.Connection(str(database))) as connection:
+        interrupted: Any = _InterruptedByAMaker(connection, database)
+        assert refuse_foreign_file(interrupted, database) is False
+        assert refuse_foreign_file(connection, database) is True
 
 
 def _version(database: Path) -> Any:

@@ -153,7 +153,7 @@ def test_openings_that_fail_leave_no_descriptor_behind(
     with monkeypatch.context() as patched:
         patched.setattr(FileGuard, "arm", _no_locks)
         for _ in range(3):
-            _fails_to_open(lambda: Outlast(database).open(), OSError)
+            _fails_to_open(lambda: Outlast(database).open(), StoreUnwritable)
     assert _open_descriptors() == before
     with Outlast(database, clock=clock) as app:
         assert app.get("t").status == "pending"

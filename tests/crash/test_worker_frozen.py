@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from outlast import Outlast
+from outlast.lab.chaos.crowd import result_of
 from tests.crash.working import (
     WorkerChild,
     assert_history_is_sound,
@@ -16,7 +17,6 @@ from tests.crash.working import (
 )
 from tests.store.hand import Hand
 from tests.support.children import Child
-from tests.support.history import result_of
 
 LEASE_SECONDS = 1
 SHORT = {"lease_seconds": LEASE_SECONDS}

@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,9 +21,10 @@ from outlast.engine.in_hand import Entry, InHand
 from outlast.engine.job import Job
 from outlast.engine.letters import Ending, Proof
 from outlast.engine.pace import Pace
+from outlast.lab.chaos.crowd import result_of
+from outlast.lab.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from outlast.store.records import Claimed
 from tests.support.childside import die, say
-from tests.support.history import Recorder, result_of
 
 FOR_EVER_SECONDS = 600
 
@@ -53,7 +55,7 @@ def leave(folder: Path, name: str, text: str = "") -> None:
 def work(path: str, name: str, settings: dict[str, Any], options: dict[str, Any]) -> None:
     """Run a worker, and say what it did once it is done."""
     _Here.name, _Here.signs = name, folder_beside(path, "signs")
-    RecordingDesk.recorder = recorder = Recorder(folder_beside(path, "histories"), name)
+    RecordingDesk.recorder = recorder = DeskRecord(folder_beside(path, "histories"), name)
     if options.pop("eager", False):
         vars(desk_module)["Pace"] = EagerPace
     vars(desk_module)["InHand"] = RecordingInHand
@@ -158,6 +160,33 @@ class Seen(NamedTuple):
     lease_ms: int
 
 
+class DeskRecord:
+    """What a worker was told, as the laboratory's histories have it."""
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        self._worker = worker
+        self._file = LineFile(folder / f"{worker}.jsonl")
+        self._numbers = count()
+
+    def leased(self, seen: Seen, asked_at: float) -> None:
+        self._write("claim", {"limit": 1}, [list(seen)], asked_at)
+
+    def wrote(self, seen: Seen, verb: str, asked_at: float) -> None:
+        held: dict[str, Any] = {"ids": [seen.task_id], "token": seen.token}
+        if verb == "complete":
+            held["result"] = result_of(self._worker, seen.token)
+        self._write(verb, held, True, asked_at)
+
+    def leaving(self) -> None:
+        self._file.write([LEFT, self._worker, host_seconds()])
+
+    def _write(self, verb: str, arguments: dict[str, Any], value: Any, asked_at: float) -> None:
+        number, now = f"desk {next(self._numbers)}", host_seconds()
+        asked_ms, now_ms = int(asked_at * 1000), int(now * 1000)
+        self._file.write([ASKS, number, self._worker, verb, arguments, asked_at, asked_ms])
+        self._file.write([ANSWERED, number, self._worker, "done", value, now, now_ms])
+
+
 class RecordingInHand(InHand):
     """Notes when each outcome was laid down: before that moment nobody can have stored it."""
 
@@ -179,7 +208,7 @@ class EagerPace(Pace):
 class RecordingDesk(Desk):
     """Records each lease when it arrives, and each ending once it is said to be committed."""
 
-    recorder: Recorder
+    recorder: DeskRecord
     put_down_at: ClassVar[dict[Proof, float]] = {}
     seen: ClassVar[dict[Proof, Seen]] = {}
     pause_seconds = 0.0
@@ -193,7 +222,7 @@ class RecordingDesk(Desk):
         for one in handed:
             seen = Seen(one.task_id, one.grant.token, one.attempt, one.lease_ms)
             self.seen[one.grant.seq, one.grant.token] = seen
-            self.recorder.leased([seen], claimed_mono_ms / 1000)
+            self.recorder.leased(seen, claimed_mono_ms / 1000)
         super()._hand_on(handed, claimed_mono_ms)
 
     def _settled(self, proofs: list[Proof]) -> None:
@@ -202,5 +231,5 @@ class RecordingDesk(Desk):
             if entry is not None:
                 outcome = entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE
                 asked_at = self.put_down_at[proof]
-                self.recorder.wrote(self.seen[proof], _VERBS[outcome], True, asked_at)
+                self.recorder.wrote(self.seen[proof], _VERBS[outcome], asked_at)
         super()._settled(proofs)

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast, QueueStalled, WorkerInfo, _host
+from outlast.lab.history import read_history
+from outlast.lab.invariants import violations
+from outlast.lab.stored import foreign_stored
 from tests.crash.worker_side import folder_beside, leave
 from tests.store.hand import Hand
 from tests.support.children import Child
 from tests.support.foreign import assert_sound
-from tests.support.history import read_history, read_stored, violations
 
 PATIENCE_SECONDS = 60
 
@@ -178,10 +180,12 @@ def assert_history_is_sound(
     database: Path, killed_at: dict[str, float], final: frozenset[str] = frozenset({"completed"})
 ) -> None:
     """What the workers were told agrees with the store, and nothing is left undone."""
-    history, stored = read_history(folder_beside(database, "histories")), read_stored(database)
+    history = read_history(folder_beside(database, "histories"))
+    stored = foreign_stored(database)
     history.killed_at = killed_at
-    assert history.surprises == []
-    assert violations(history, stored)[:5] == []
+    found = violations(history, stored)
+    # The tests put the work in, and not on the record.
+    assert [one for one in found if one.kind != "phantom"][:5] == []
     assert {task.status for task in stored.tasks.values()} == final
     assert_sound(database)
 

@@ -310,8 +310,8 @@ def _writes_while_the_main_file_cannot_be_written(path: str) -> None:
     import threading
 
     from outlast import Outlast, Settings
+    from outlast.lab.kill.writes import watch_writes
     from tests.support.childside import say
-    from tests.support.syscalls import watch_writes
 
     told: list[str] = []
     logged = threading.Event()

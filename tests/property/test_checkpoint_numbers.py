@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from outlast import Outlast, Settings
 from outlast.engine.lease import Lease
+from outlast.lab.model.process import StandInProcess
 from outlast.testing import ManualClock
-from tests.support.crash import StandInProcess
 
 TASKS = ("t0", "t1", "t2")
 
@@ -24,7 +24,8 @@ def test_checkpoints_of_a_task_count_up_without_gaps_through_releases_and_crashe
 ) -> None:
     with TemporaryDirectory(prefix="outlast-checkpoints-") as folder:
         path = Path(folder) / "work.db"
-        process = StandInProcess(path, Settings(max_recovery_attempts=1000), ManualClock())
+        settings = Settings(max_recovery_attempts=1000, synchronous="normal")
+        process = StandInProcess(path, settings, ManualClock())
         try:
             written = _write_all(process, steps)
             app = process.outlast()

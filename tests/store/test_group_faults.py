@@ -208,10 +208,10 @@ def _leads_for_others_of_whom_one_is_faulty(path: str) -> None:
 
     from outlast import Outlast
     from outlast.store.sqlite.transaction import Transaction
-    from tests.crash.lives import answering, await_that
     from tests.store.hand import store_of
     from tests.store.test_group_faults import Fault, faulty
     from tests.support.childside import say
+    from tests.support.grouping import answering, await_that
 
     app, runs, answers = Outlast(path).open(), list[str](), [None, None]
     store, go_on = store_of(app), threading.Event()

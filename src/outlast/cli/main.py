@@ -24,6 +24,7 @@ COMMANDS = {
     "store": Lazy("outlast.cli.store", "store", "Keep the store's file in order."),
     "health": Lazy("outlast.cli.health", "health", "Say whether the store is well."),
     "demo": Lazy("outlast.cli.demo", "demo", "Kill a worker with SIGKILL, and see what survives."),
+    "lab": Lazy("outlast.cli.lab", "lab", "Break Outlast on purpose, and judge what is left."),
     "completion": Lazy("outlast.cli.completion", "completion", "Print a completion script."),
 }
 

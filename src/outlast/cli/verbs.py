@@ -79,7 +79,7 @@ def _format_options(
     common: list[tuple[str, str]] = []
     for param in command.get_params(context):
         record = param.get_help_record(context)
-        if record is not None:
+        if record is not None and isinstance(param, click.Option):
             is_common = param.name in _COMMON or "--help" in param.opts
             (common if is_common else own).append(record)
     for title, rows in (("Options", own), ("Options of every command", common)):

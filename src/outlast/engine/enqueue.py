@@ -12,7 +12,13 @@ from outlast.engine import prepare
 from outlast.engine.ids import new_id
 from outlast.engine.prepare import DEFAULT_QUEUE, MAX_PRIORITY, Options, checked_statements
 from outlast.engine.session import Session
-from outlast.errors import InvalidInput, InvalidTransition, TaskNotFound
+from outlast.errors import (
+    InvalidInput,
+    InvalidTransition,
+    OutcomeUnknown,
+    StoreError,
+    TaskNotFound,
+)
 from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.records import NewTask, Statement
@@ -71,8 +77,16 @@ def enqueue(
     session = opener.serve()
     (stored_id,) = session.store.add((new,), now, also)
     if stored_id != new.id or (key is not None and task_id is not None):
-        return existing(session, stored_id)
+        return _stored(session, stored_id)
     return _as_task(new, now)
+
+
+def _stored(session: Session, task_id: str) -> Task:
+    """A task that the commit just made certain; that it cannot be read now is no refusal."""
+    try:
+        return existing(session, task_id)
+    except StoreError as error:
+        raise OutcomeUnknown([task_id], error) from error
 
 
 def enqueue_soon(

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ class Session:
     workers: dict[str, Callable[[], None]] = field(default_factory=dict)
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
+    jitter: Callable[[], float] = random.random
+    """Spreads the waits before retries, from 0 to 1."""
 
     def now(self) -> Instant:
         """The present moment, from the injected clock."""

@@ -1,6 +1,5 @@
 """The way out of a lease: complete, fail, release and park are causes handed to one settle."""
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,7 +77,7 @@ def fail(
         retryable=retry and not isinstance(error, PermanentError),
         delay_ms=None if delay is None else duration_ms(delay, "delay"),
         backoff=session.settings.backoff,
-        jitter=random.random(),
+        jitter=session.jitter(),
     )
     return _settle(session, claimed, cause)
 

@@ -1,6 +1,8 @@
 """Opening SQLite the one safe way: apsw, a sound version, WAL, FULL, strict pragmas, read back."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -82,8 +84,15 @@ def _configure(connection: apsw.Connection, synchronous: str) -> None:
 def refuse_foreign_file(connection: apsw.Connection, path: Path) -> bool:
     """Whether the file is ours; False for a new, empty one, an error for anything else."""
     try:
-        found = connection.pragma("application_id")
-        used = connection.execute(sql("count_objects")).get
+        # In one look: another process may be making the store between two.
+        connection.execute("BEGIN")
+        try:
+            found = connection.pragma("application_id")
+            used = connection.execute(sql("count_objects")).get
+        finally:
+            # An error of the disk may have ended it already, and is what has to be told.
+            with suppress(apsw.SQLError):
+                connection.execute("ROLLBACK")
     except (apsw.NotADBError, apsw.CorruptError) as error:
         raise NotAStore(
             f"{path} is not an Outlast store ({error}); choose another path, or restore a backup"
@@ -112,6 +121,23 @@ def ensure_wal(connection: apsw.Connection, path: Path, is_new: bool) -> None:
             ) from error
     if connection.pragma("journal_mode") != "wal":
         raise StoreError(f"{path} does not accept WAL mode; move it to a local disk")
+
+
+@contextmanager
+def in_our_words(context: str, path: Path) -> Iterator[None]:
+    """Errors of the engine and of the operating system leave as errors of ours."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise explained(error, context, path) from error
+    except OSError as error:
+        if error.errno is None:
+            # No call of the kernel failed: a signal handler raised it.
+            raise
+        raise StoreUnwritable(
+            f"{context} failed ({error.strerror}: {error.filename or path}); see to the disk, the"
+            " permissions and the limits of this process, then try again"
+        ) from error
 
 
 def explained(error: apsw.Error, context: str, path: Path) -> StoreError:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from outlast import _host
-from outlast.errors import QueueStalled, StoreError
+from outlast.errors import QueueStalled, StoreError, StoreUnwritable
 from outlast.store.sqlite.files import SideFolder
 
 # Who sleeps long loses to whoever just let go: as long as a wait is of the usual kind, a few
@@ -95,10 +95,16 @@ class WriteGate:
             if not is_free:
                 self._wait_for(descriptor)
             self._blockage.last_met = NEVER
-        except BaseException:
+        except BaseException as error:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
-            self.__exit__()
-            raise
+            with suppress(OSError):
+                self.__exit__()
+            if not isinstance(error, OSError) or error.errno is None:
+                raise
+            raise StoreUnwritable(
+                f"{self._path} cannot be locked ({error.strerror}); nothing was stored, see to the"
+                " disk and its locks, then try again"
+            ) from error
 
     def __exit__(self, *details: object) -> None:
         """Give the gate up."""

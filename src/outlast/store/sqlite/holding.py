@@ -49,14 +49,17 @@ class Holding:
             if self._incarnation is None:
                 try:
                     self._folder.make()
-                    self._incarnation = Incarnation(self._folder, self._next_id)
-                    self._next_id = uuid4().hex
+                    self._incarnation = self._born()
                 except OSError as error:
                     raise StoreUnwritable(
                         f"no lock file can be made in {self._folder.workers} ({error.strerror});"
                         " free some space there, or give this user permission"
                     ) from error
             return self._incarnation
+
+    def _born(self) -> Incarnation:
+        incarnation, self._next_id = self._next_id, uuid4().hex
+        return Incarnation(self._folder, incarnation)
 
     def row(self, tx: Transaction, worker: str, now: Instant) -> int:
         """The row to claim under, registered in the claim's own transaction if it is new."""

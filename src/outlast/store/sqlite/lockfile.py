@@ -13,7 +13,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,8 +87,12 @@ class LockFile:
                     self._free.append(slot)
 
     def remove(self) -> None:
-        """Leave for good: the name goes first, while the lock is still ours."""
-        self.path.unlink(missing_ok=True)
+        """Leave for good: the name goes first, while the lock is still ours.
+
+        One that cannot be removed is swept by whoever finds the store unused next.
+        """
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
         self.close()
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from outlast.errors import StoreBusy, StoreUnwritable
 from outlast.store.sqlite.files import SideFolder, open_existing
 
 _POLL_SECONDS = 0.01
+_STOPPED_SECONDS = 0.5
 
 
 class OpenersLock:
@@ -34,14 +35,24 @@ class OpenersLock:
 
     def share(self, timeout_seconds: float) -> None:
         """Join the users of the store, once whoever has it exclusively is done."""
-        deadline = time.monotonic() + timeout_seconds
+        began = time.monotonic()
         while not self._take(fcntl.LOCK_SH):
-            if time.monotonic() > deadline:
+            waited_seconds = time.monotonic() - began
+            if waited_seconds > _STOPPED_SECONDS and (stopped := self._stopped()):
+                raise StoreBusy(
+                    f"{self._folder.database} is being changed by process {stopped}, which is"
+                    " stopped; let it go on or end it, then try again"
+                )
+            if waited_seconds > timeout_seconds:
                 raise StoreBusy(
                     f"{self._folder.database} is being changed by {self.users_in_words()};"
                     f" it did not finish within {timeout_seconds:g} s, try again later"
                 )
             time.sleep(_POLL_SECONDS)
+
+    def _stopped(self) -> int | None:
+        """A process that keeps us waiting and cannot go on by itself."""
+        return next((pid for pid in self.users() if _host.process_state_word(pid)), None)
 
     def users(self) -> list[int]:
         """The other processes that hold the lock in any way."""
@@ -71,6 +82,9 @@ class OpenersLock:
         except BlockingIOError:
             os.close(descriptor)
             return False
+        except BaseException:
+            os.close(descriptor)
+            raise
         if not os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
             os.close(descriptor)
             return False

@@ -3,6 +3,7 @@
 import logging
 import stat
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -27,7 +28,13 @@ from outlast.errors import (
 from outlast.settings import Settings
 from outlast.store.records import Opened, Principal
 from outlast.store.sqlite import migrate
-from outlast.store.sqlite.connection import connect, ensure_wal, explained, refuse_foreign_file
+from outlast.store.sqlite.connection import (
+    connect,
+    ensure_wal,
+    explained,
+    in_our_words,
+    refuse_foreign_file,
+)
 from outlast.store.sqlite.files import SideFolder, sync_folder
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.guard import file_id
@@ -44,11 +51,18 @@ MIGRATION_PATIENCE_SECONDS = 1.0
 NEW_FILE = IntegrityResult(Verdict.SKIPPED, reason="the file is new")
 CLEANLY_LEFT = Left(PreviousStop.CLEAN)
 
+MakeStore = Callable[[SideFolder, OpenersLock, Settings, Principal | None, Opened], SqliteStore]
+
 log = logging.getLogger("outlast.store")
 
 
 def open_to_look(path: Path, settings: Settings) -> SqliteReads:
     """No migration, no recovery, no flush, no registration; never creates anything."""
+    with in_our_words(f"opening {path}", path):
+        return _open_to_look(path, settings)
+
+
+def _open_to_look(path: Path, settings: Settings) -> SqliteReads:
     if _size(path) < 0:
         raise StoreNotFound(f"there is no store at {path}; enqueue something first")
     _refuse_network(path, settings)
@@ -77,9 +91,24 @@ def _refuse_unready(connection: apsw.Connection, path: Path) -> None:
 
 
 def open_to_serve(
-    path: Path, settings: Settings, now: Instant, assists: Principal | None = None
+    path: Path,
+    settings: Settings,
+    now: Instant,
+    assists: Principal | None = None,
+    make_store: MakeStore = SqliteStore,
 ) -> SqliteStore:
     """Make the store ready if nobody uses it, then join its users."""
+    with in_our_words(f"opening {path}", path):
+        return _open_to_serve(path, settings, now, assists, make_store)
+
+
+def _open_to_serve(
+    path: Path,
+    settings: Settings,
+    now: Instant,
+    assists: Principal | None,
+    make_store: MakeStore,
+) -> SqliteStore:
     began = time.monotonic()
     _refuse_foreign(path, settings)
     _refuse_network(path, settings)
@@ -91,7 +120,7 @@ def open_to_serve(
     if settings.exclusive and assists is None:
         prepared = _alone(folder, openers, settings, now, left)
         opened = _opened(left, prepared, time.monotonic() - began)
-        return SqliteStore(folder, openers, settings, opened=opened)
+        return make_store(folder, openers, settings, None, opened)
     deadline = time.monotonic() + settings.open_timeout_seconds
     patience_ends: float | None = None
     while True:
@@ -106,7 +135,7 @@ def open_to_serve(
             lacking = _lacking(path, settings)
             if not lacking:
                 opened = _opened(left, prepared, time.monotonic() - began)
-                return SqliteStore(folder, openers, settings, assists, opened)
+                return make_store(folder, openers, settings, assists, opened)
         except BaseException:
             openers.release()
             raise
@@ -154,6 +183,11 @@ def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
 
 def migrate_by_hand(path: Path, settings: Settings, now: Instant) -> list[str]:
     """Apply what is lacking, or refuse, naming those who use the store."""
+    with in_our_words(f"migrating {path}", path):
+        return _migrate_by_hand_alone(path, settings, now)
+
+
+def _migrate_by_hand_alone(path: Path, settings: Settings, now: Instant) -> list[str]:
     _refuse_network(path, settings)
     _refuse_foreign(path, settings)
     folder = SideFolder(path)

@@ -32,7 +32,9 @@ log = logging.getLogger("outlast.store")
 class Registry:
     """The open stores of this process, by device and inode, with a count of their users."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_store: opening.MakeStore = SqliteStore) -> None:
+        """`make_store` lets the laboratory have stores that stop between transactions, and die."""
+        self._make_store = make_store
         self._mutex = threading.RLock()
         self._serving: dict[FileId, SqliteStore] = {}
         self._looking: dict[FileId, SqliteReads] = {}
@@ -49,7 +51,7 @@ class Registry:
             found = self._current(self._serving, path)
             if found is None:
                 self._stop_looking(path)
-                found = opening.open_to_serve(path, settings, now, assists)
+                found = opening.open_to_serve(path, settings, now, assists, self._make_store)
                 self._serving[_identity(path)] = found
             elif found.synchronous != settings.synchronous:
                 raise InvalidInput(

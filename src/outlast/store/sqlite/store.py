@@ -36,6 +36,7 @@ from outlast.store.sqlite.operation import (
 )
 from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.recovering import Recovering
+from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -121,19 +122,14 @@ class SqliteStore(Handing, Beating, Recovering):
 
     def settle_by_id(self, task_id: str, cause: Cause, now: Instant) -> Task:
         """Move a task for somebody who holds no lease: cancel, or fail by an operator."""
-        self._write(
-            "settle",
-            lambda tx: settle.settle_task(tx, task_id, cause, now),
-            [task_id],
-            wakes=ANYBODY,
-        )
-        return self._existing(task_id)
 
-    def _existing(self, task_id: str) -> Task:
-        found = self.get(task_id)
-        if found is None:
-            raise TaskNotFound(task_id)
-        return found
+        def operation(tx: Transaction) -> Task:
+            settle.settle_task(tx, task_id, cause, now)
+            # Read here: once it is committed, nothing may fail any more that looks like a refusal.
+            (row,) = tx.rows("get_task", {"id": task_id})
+            return task_from(row)
+
+        return self._write("settle", operation, [task_id], wakes=ANYBODY)
 
     def renew(
         self,

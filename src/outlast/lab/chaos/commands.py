@@ -1,0 +1,84 @@
+"""Calls of the command line, each a process of its own; one of the programs of chaos."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any
+
+from outlast.errors import OutcomeUnknown, StoreError
+from outlast.lab.chaos.crowd import KINDS
+from outlast.lab.witness import Witness
+
+PATIENCE_SECONDS = 60
+UNKNOWN_OUTCOME, UNEXPECTED = 6, 70
+
+
+class CommandKilled(BaseException):
+    """The command was killed before it could answer; no error of Outlast, so nobody answers."""
+
+
+class Shell:
+    """Somebody at a prompt, whose commands are on the record like any other call."""
+
+    def __init__(self, witness: Witness, dice: random.Random) -> None:
+        self._witness = witness
+        self._dice = dice
+        self._numbers = count()
+        self._known: list[str] = []
+
+    def act(self) -> None:
+        """One command, by the dice."""
+        commands: list[Callable[[], Any]] = [
+            self._enqueue, self._cancel, self._look,
+            lambda: self._on_record("pause", {"queue": "side"}, ["queue", "pause", "side"]),
+            lambda: self._on_record("unpause", {"queue": "side"}, ["queue", "resume", "side"]),
+        ]  # fmt: skip
+        try:
+            self._dice.choices(commands, [6, 2, 2, 1, 1])[0]()
+        except CommandKilled:
+            return
+
+    def _enqueue(self) -> None:
+        task_id = f"{self._witness.worker}:{next(self._numbers)}"
+        self._known.append(task_id)
+        words = ["enqueue", self._dice.choice(KINDS), '{"seconds": 0, "way": "return"}']
+        arguments = {"ids": [task_id], "payloads": [{"seconds": 0, "way": "return"}]}
+        self._on_record("enqueue", arguments, [*words, "--id", task_id], [task_id])
+
+    def _cancel(self) -> None:
+        if self._known:
+            task_id = self._dice.choice(self._known)
+            self._on_record("cancel", {"ids": [task_id]}, ["task", "cancel", task_id], True)
+
+    def _look(self) -> None:
+        words = self._dice.choice([["queue", "stats"], ["task", "list"], ["task", "show", "?"]])
+        self._on_record("look", {}, words)
+
+    def _on_record(
+        self, verb: str, arguments: dict[str, Any], words: list[str], value: Any = None
+    ) -> None:
+        """A command's exit code says as much as an error would."""
+        self._witness.call(verb, arguments, partial(self._run, words), lambda _: value)
+
+    def _run(self, words: list[str]) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "outlast", "--store", str(self._witness.app.path), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        said = done.stderr.strip()[-500:]
+        if done.returncode < 0:
+            raise CommandKilled
+        if done.returncode == UNEXPECTED:
+            raise RuntimeError(said)
+        if done.returncode == UNKNOWN_OUTCOME:
+            raise OutcomeUnknown(self._known[-1:], said)
+        if done.returncode:
+            raise StoreError(said)

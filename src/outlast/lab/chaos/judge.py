@@ -1,0 +1,129 @@
+"""The judgement on a round of chaos: all records against the store, handlers against handlers."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from outlast.lab.chaos.handlers import BEGUN
+from outlast.lab.chaos.programs import LEASE_SECONDS
+from outlast.lab.chaos.supervisor import Account, Span
+from outlast.lab.history import History, read_lines
+from outlast.lab.stored import Stored
+from outlast.lab.wholeness import Violation
+
+FINAL = frozenset({"completed", "failed", "cancelled"})
+
+
+class Execution(NamedTuple):
+    """A handler at work on a task; one that was killed has no end of its own."""
+
+    worker: str
+    task_id: str
+    attempt: int
+    token: int
+    begun_at: float
+    ended_at: float | None
+
+
+def read_executions(folder: Path) -> list[Execution]:
+    """What all handlers of all workers noted."""
+    found: dict[tuple[str, int], Execution] = {}
+    for path in sorted(folder.glob("*.hands")):
+        for word, worker, task_id, attempt, token, at in read_lines(path):
+            if word == BEGUN:
+                found[task_id, token] = Execution(worker, task_id, attempt, token, at, None)
+            else:
+                found[task_id, token] = found[task_id, token]._replace(ended_at=at)
+    return list(found.values())
+
+
+def objections(
+    history: History, stored: Stored, executions: list[Execution], account: Account
+) -> Iterator[Violation]:
+    """What the invariants do not look at: processes that end badly, ends that do not come, handlers
+    that run at once."""
+    for trouble in account.troubles:
+        yield Violation("surprise", "", trouble)
+    for task in stored.tasks.values():
+        if task.status not in FINAL:
+            yield Violation("stuck", task.id, f"is still {task.status}")
+    yield from _overlaps(history, stored, executions, account)
+    yield from _results(stored, executions)
+
+
+def _overlaps(
+    history: History, stored: Stored, executions: list[Execution], account: Account
+) -> Iterator[Violation]:
+    by_task: dict[str, list[Execution]] = defaultdict(list)
+    for one in executions:
+        by_task[one.task_id].append(one)
+    ends = {
+        (task_id, move.token): move.reason
+        for task_id, moves in stored.moves.items()
+        for move in moves
+        if move.from_status == "running"
+    }
+    for task_id, tried in by_task.items():
+        for one, following in pairwise(sorted(tried, key=lambda tried: tried.token)):
+            over_at = one.ended_at or history.killed_at.get(one.worker)
+            if over_at is None or following.begun_at >= over_at:
+                continue
+            if not _is_explained(ends.get((task_id, one.token), ""), one, following, account):
+                yield Violation("overlap", task_id, f"{following} began while {one} was at work")
+
+
+def _is_explained(reason: str, one: Execution, following: Execution, account: Account) -> bool:
+    """Only a lease that ran out frees a task whose handler is still at work: when its process, or
+    one that sat on the write lock, stood still, or the machine as a whole was late."""
+    if not reason.startswith("lease_expired"):
+        return False
+    since = one.begun_at - LEASE_SECONDS
+    return any(_meet(span, since, following.begun_at) for span in (*account.stops, *account.late))
+
+
+def _meet(span: Span, since: float, until: float) -> bool:
+    return span.since <= until and span.until >= since
+
+
+def _results(stored: Stored, executions: Iterable[Execution]) -> Iterator[Violation]:
+    """Whoever's result was taken has run, and by the very token that was current."""
+    ran = {(one.task_id, one.token): one.worker for one in executions}
+    workers = set(ran.values())
+    for task in stored.tasks.values():
+        if task.status != "completed" or task.result is None:
+            continue
+        worker, _, token = task.result.strip('"').rpartition("/")
+        if int(token) != task.token:
+            yield Violation("zombie", task.id, f"has {task.result} of token {task.token}")
+        if worker in workers and (task.id, task.token) not in ran:
+            yield Violation("phantom", task.id, f"has {task.result}, and no handler ran")
+
+
+def figures(
+    history: History, stored: Stored, executions: list[Execution], account: Account
+) -> Counter[str]:
+    """What happened, in numbers."""
+    counted = Counter({
+        "seconds of chaos": round(account.seconds),
+        "processes": account.started,
+        "kills": account.kills,
+        "stops": len(account.stops),
+        "leaves": account.leaves,
+        "tasks": len(stored.tasks),
+        "handlers run": len(executions),
+        "calls": len(history.calls),
+    })  # fmt: skip
+    for call in history.calls:
+        if call.outcome != "done":
+            counted[f"calls {call.outcome or 'unanswered'}"] += 1
+            if call.outcome == "refused":
+                counted[f"refused: {str(call.value).partition(':')[0]}"] += 1
+        else:
+            counted[f"done: {call.verb}"] += 1
+    for moves in stored.moves.values():
+        for move in moves:
+            if move.actor == "system/recovery":
+                counted[f"recovered: {move.reason}"] += 1
+    return counted

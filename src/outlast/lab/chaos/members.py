@@ -1,0 +1,107 @@
+"""A process of the crowd as its supervisor sees it: started, struck, cleared away at the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from outlast import _host
+from outlast.lab.chaos.programs import Program
+
+TICK_SECONDS = 0.02
+PATIENCE_SECONDS = 60
+_LAST_WORDS = 1500
+
+
+class Member:
+    """A process and whatever it starts below it, in a group of their own."""
+
+    def __init__(self, program: Program, path: Path, folder: Path, seed: str) -> None:
+        self.program = program
+        self.is_killed = False
+        given: dict[str, Any] = {"program": program, "path": str(path)}
+        given |= {"folder": str(folder), "seed": seed}
+        given["parent"] = os.getpid()
+        self._errors = folder / f"{program.name}.err"
+        self._record = folder / f"{program.name}.jsonl"
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "outlast.lab.chaos.process", json.dumps(given)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+
+    @property
+    def name(self) -> str:
+        """Its name in all records."""
+        return self.program.name
+
+    @property
+    def pid(self) -> int:
+        """Its pid, which is nobody else's before it is cleared away."""
+        return self._process.pid
+
+    def is_at_work(self) -> bool:
+        """Whether it has asked for something yet."""
+        return self._record.exists() and self._record.stat().st_size > 0
+
+    def lives(self) -> bool:
+        """Whether it has not ended yet; asked without reaping it."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, options) is None
+
+    def wait(self, seconds: float) -> bool:
+        """Until it has ended; False when that takes too long."""
+        ends_at = time.monotonic() + seconds
+        while self.lives():
+            if time.monotonic() > ends_at:
+                return False
+            time.sleep(TICK_SECONDS)
+        return True
+
+    def clear_away(self) -> str | None:
+        """End whatever is left of it and below it; what went wrong with it, if anything did."""
+        has_ended = not self.lives()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        code = self._process.wait(PATIENCE_SECONDS)
+        ends_at = time.monotonic() + PATIENCE_SECONDS
+        while _is_group(self.pid) and time.monotonic() < ends_at:
+            time.sleep(TICK_SECONDS)
+        if self.is_killed or (has_ended and code in (0, -signal.SIGTERM)):
+            return None
+        how = f"ended with {code}" if has_ended else "was asked to leave and did not"
+        said = self._errors.read_text(errors="replace").strip()[-_LAST_WORDS:]
+        return f"{self.name} ({self.program.role}) {how}: {said}"
+
+
+def send(number: int, pids: list[int]) -> None:
+    """A signal to those that are still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one, as the kernel knows them now."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            for child in (_host.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
+                found += [int(child), *descendants(int(child))]
+    return found
+
+
+def _is_group(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,119 @@
+"""Chaos: many processes put in, work and operate on one store while others of them are killed,
+stopped, continued and restarted at random; what each was told is held against what is there.
+
+A case is a round: 4 to 16 processes for some seconds. Seed, number and length fix every process's
+program and what is done to whom and when; what the kernel makes of it differs from run to run.
+"""
+
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+from outlast.errors import InvalidInput
+from outlast.lab.chaos.judge import figures, objections, read_executions
+from outlast.lab.chaos.members import PATIENCE_SECONDS, Member
+from outlast.lab.chaos.programs import Program, Round, round_of
+from outlast.lab.chaos.supervisor import Account, Supervisor
+from outlast.lab.experiment import Finding, Findings, Plan
+from outlast.lab.history import read_history
+from outlast.lab.invariants import violations
+from outlast.lab.stored import read_stored
+from outlast.lab.wholeness import Violation
+
+ROUND_SECONDS = 8.0
+NATURAL_SECONDS = 30.0
+SHORTEST_SECONDS = 1.0
+
+_CASE = re.compile(r"round (\d+) of ([\d.]+) s")
+
+
+def run(plan: Plan) -> Findings:
+    """Rounds, until the time is up."""
+    counted: Counter[str] = Counter()
+    found: list[Finding] = []
+    done = 0
+    for number, seconds in _rounds(plan):
+        case = f"round {number} of {seconds:g} s"
+        plan.progress(f"{case}: {counted['calls']} calls, {counted['kills']} kills so far")
+        broken = _play(plan, round_of(plan.seed, number, seconds), case, counted)
+        found += broken
+        done += 1
+    return Findings(
+        "chaos",
+        done,
+        found,
+        plan.elapsed_seconds(),
+        plan.seed,
+        figures=dict(_in_order(counted)),
+    )
+
+
+def _in_order(counted: Counter[str]) -> list[tuple[str, int]]:
+    """What was done to the crowd first, then what became of it, then its calls by verb."""
+    return sorted(counted.items(), key=lambda item: (": " in item[0], item[0]))
+
+
+def _rounds(plan: Plan) -> "list[tuple[int, float]] | Rounds":
+    if plan.case is not None:
+        match = _CASE.fullmatch(plan.case)
+        if match is None:
+            raise InvalidInput(f"a case of chaos reads 'round 1 of 8 s', not {plan.case!r}")
+        return [(int(match[1]), float(match[2]))]
+    return Rounds(plan)
+
+
+class Rounds:
+    """The rounds there is time for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __iter__(self) -> "Rounds":
+        self._number = 0
+        return self
+
+    def __next__(self) -> tuple[int, float]:
+        plan = self._plan
+        self._number += 1
+        if plan.cases is not None:
+            if self._number > plan.cases:
+                raise StopIteration
+            return self._number, ROUND_SECONDS
+        limit = NATURAL_SECONDS if plan.seconds is None else plan.seconds
+        left = limit - plan.elapsed_seconds()
+        if left < SHORTEST_SECONDS and self._number > 1:
+            raise StopIteration
+        return self._number, round(max(SHORTEST_SECONDS, min(ROUND_SECONDS, left)), 1)
+
+
+def _play(plan: Plan, chaos: Round, case: str, counted: Counter[str]) -> list[Finding]:
+    """One round in a folder of its own, judged; the evidence is kept when something is broken."""
+    folder = plan.folder / f"round {chaos.number}"
+    records = folder / "records"
+    records.mkdir(parents=True)
+    path, seed = folder / "work.db", f"{plan.seed} {chaos.number}"
+    account = Supervisor(chaos, path, records, seed).run()
+    _finish(path, records, seed, account)
+    broken = _judge(path, records, account, counted)
+    evidence = None
+    if broken:
+        evidence = plan.keep_evidence(case, folder.iterdir(), broken="\n".join(map(str, broken)))
+    shutil.rmtree(folder, ignore_errors=True)
+    return [Finding(str(one), case, evidence) for one in broken]
+
+
+def _finish(path: Path, records: Path, seed: str, account: Account) -> None:
+    """Somebody comes when all others are gone, and finishes what is left."""
+    last = Member(Program("last", "last", 0, PATIENCE_SECONDS), path, records, seed)
+    last.wait(2 * PATIENCE_SECONDS)
+    trouble = last.clear_away()
+    if trouble:
+        account.troubles.append(trouble)
+
+
+def _judge(path: Path, records: Path, account: Account, counted: Counter[str]) -> list[Violation]:
+    history, stored = read_history(records), read_stored(path)
+    executions = read_executions(records)
+    counted.update(figures(history, stored, executions, account))
+    return [*violations(history, stored), *objections(history, stored, executions, account)]

@@ -1,0 +1,97 @@
+"""What every experiment is given and what it gives back."""
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+_UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 100
+
+
+class Finding:
+    """A promise that was seen broken: what, in which case, and where the evidence lies."""
+
+    __slots__ = ("case", "evidence", "what")
+
+    def __init__(self, what: str, case: str, evidence: Path | None = None) -> None:
+        self.what = what
+        self.case = case
+        self.evidence = evidence
+
+    def __repr__(self) -> str:
+        """For failing tests."""
+        return f"<{self.case}: {self.what}>"
+
+
+@dataclass(slots=True)
+class Plan:
+    """How large an experiment shall be, and where it may work.
+
+    Without `seconds` and `cases` it has its natural size. `case` is the text of one case, as a
+    finding names it: it alone is repeated.
+    """
+
+    folder: Path
+    seed: int = 1
+    seconds: float | None = None
+    cases: int | None = None
+    case: str | None = None
+    keep: Path | None = None
+    progress: Callable[[str], None] = lambda text: None
+    _begun_at: float = field(default_factory=time.monotonic)
+
+    def elapsed_seconds(self) -> float:
+        """How long it has been under way."""
+        return time.monotonic() - self._begun_at
+
+    def time_is_up(self, otherwise_seconds: float | None = None) -> bool:
+        """Whether the time that was given, or else the natural one, has passed."""
+        limit = self.seconds if self.seconds is not None else otherwise_seconds
+        return limit is not None and self.elapsed_seconds() >= limit
+
+    def keep_evidence(self, case: str, paths: Iterable[Path], **texts: str) -> Path | None:
+        """Copy files and write texts into a folder of that case; None if nothing is kept."""
+        if self.keep is None:
+            return None
+        folder = self.keep / _UNFIT_FOR_A_NAME.sub("-", case)[:_LONGEST_NAME]
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            if path.is_dir():
+                shutil.copytree(path, folder / path.name, ignore=_no_files, dirs_exist_ok=True)
+            elif path.exists():
+                shutil.copy(path, folder / path.name)
+        for name, text in texts.items():
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+        return folder
+
+
+def _no_files(folder: str, names: list[str]) -> list[str]:
+    """Sockets and the like, which cannot be copied."""
+    paths = {name: Path(folder, name) for name in names}
+    return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came of an experiment."""
+
+    experiment: str
+    cases: int
+    violations: list[Finding]
+    seconds: float
+    seed: int
+    figures: dict[str, int | float | str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """What could not be tried here, and why."""
+
+
+class Experiment(Protocol):
+    """A module of the laboratory."""
+
+    def run(self, plan: Plan) -> Findings:
+        """Do it."""
+        ...

@@ -1,0 +1,233 @@
+"""Commands of the command line, killed at random moments: what they had printed must be so.
+
+A command prints when it is done. So a line on its standard output is its acknowledgement.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module, reload
+from pathlib import Path
+from typing import NamedTuple
+
+from outlast.api import Outlast
+from outlast.lab.history import Call, LineFile, host_seconds
+from outlast.lab.kill import jobs, workers
+from outlast.lab.kill.cases import Cases, Judgement, Room
+from outlast.lab.kill.judging import complaints, foreign, troubles_of_going_on
+from outlast.lab.kill.moments import history_in, wait_seconds
+from outlast.lab.kill.speech import READY, say
+from outlast.lab.lives import half_migrated
+from outlast.lab.stored import Stored
+from outlast.lab.witness import Witness
+
+KIND = "random command"
+TASKS = 6
+WINDOW_SECONDS = 0.06
+WORKER_WINDOW_SECONDS = 1.0
+
+# The command line stands above the laboratory, which finds it by its name as a shell does.
+_PROGRAM = "outlast.cli.main"
+_VERBS = ("enqueue", "changes", "task", "queue", "store", "worker", "up")
+
+
+class Command(NamedTuple):
+    """What there is before, the words of the command, and what its output promises."""
+
+    before: str
+    words: Sequence[str]
+    promises: Callable[[str, Stored], Iterator[str]]
+    asks: Callable[[str], list[Call]] = lambda printed: []
+    window_seconds: float = WINDOW_SECONDS
+
+
+# On the stage
+
+
+def with_tasks(path: str, record: str) -> None:
+    """Tasks that wait, and tasks that are final."""
+    one = Witness(Outlast(path), "before", LineFile(record).write)
+    one.enqueue_many([f"t-{n}" for n in range(2 * TASKS)], list(range(2 * TASKS)))
+    one.complete_many([(lease, None) for lease in one.claim(limit=TASKS)])
+    one.close()
+
+
+def half_way(path: str, record: str) -> None:
+    """A store whose first opening was killed between two migrations."""
+    half_migrated(Path(path), LineFile(record).write)
+
+
+def run_command(path: str, printed: str, words: list[str]) -> None:
+    """Be the command, with its output in a file, until killed or done."""
+    os.environ[jobs.STORE_VARIABLE] = path
+    os.environ[jobs.TRACE_VARIABLE] = f"{printed} by handlers"
+    # Imported when the stage began, before there was a store for it.
+    reload(jobs)
+    root = import_module(_PROGRAM).cli
+    for verb in _VERBS:
+        import_module(f"outlast.cli.{verb}")
+    say([READY, os.getpid()])
+    output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(output, 1)
+    sys.stdin = open(os.devnull)  # noqa: SIM115 - for the rest of this process
+    try:
+        root.main([word.replace("STORE", path) for word in words])
+    except SystemExit as leaving:
+        os._exit(leaving.code if isinstance(leaving.code, int) else 1)
+
+
+# What output promises
+
+
+def _tasks_are(status: str, word: str) -> Callable[[str, Stored], Iterator[str]]:
+    def promised(printed: str, stored: Stored) -> Iterator[str]:
+        for line in _lines(printed):
+            task_id = line.split()[0]
+            if word in line and stored.tasks[task_id].status != status:
+                yield f"the command said {line!r} and it is {stored.tasks[task_id].status}"
+
+    return promised
+
+
+def _clones_are_there(printed: str, stored: Stored) -> Iterator[str]:
+    for line in _lines(printed):
+        original, _, clone = line.partition(" runs again as ")
+        if clone not in stored.tasks or stored.tasks[clone].retry_of != original:
+            yield f"the command said {line!r} and there is no such task"
+
+
+def _queue_is_paused(printed: str, stored: Stored) -> Iterator[str]:
+    row = [row for row in stored.content.get("queues", []) if row[0] == "default"]
+    if "is paused" in printed and not (row and row[0][1]):
+        yield f"the command said {printed!r} and the queue is {row}"
+
+
+def _schema_is_new(printed: str, stored: Stored) -> Iterator[str]:
+    if "The schema is version" in printed:
+        version = int(printed.rstrip(".\n").rpartition(" ")[2])
+        if (found := len(stored.content["migrations"])) != version:
+            yield f"the command said version {version} and {found} migrations are there"
+
+
+def _nothing(printed: str, stored: Stored) -> Iterator[str]:
+    yield from ()
+
+
+def _lines(printed: str) -> list[str]:
+    return [line.rstrip("\n") for line in printed.splitlines(keepends=True) if line.endswith("\n")]
+
+
+# What was asked, for the history
+
+
+def _asks(
+    verb: str, *task_ids: str, payloads: Sequence[object] = ()
+) -> Callable[[str], list[Call]]:
+    def asked(printed: str) -> list[Call]:
+        lines = "\n".join(_lines(printed))
+        arguments = [
+            {"ids": [one], "payloads": list(payloads)} if payloads else {"ids": [one]}
+            for one in task_ids
+        ]
+        calls = [Call("shell", verb, one, host_seconds(), 0) for one in arguments]
+        for call, task_id in zip(calls, task_ids, strict=True):
+            if task_id in lines and verb != "retry":
+                call.outcome, call.answered_at = "done", host_seconds()
+                call.value = [task_id] if verb == "enqueue" else True
+        return calls
+
+    return asked
+
+
+_WAITING = [f"t-{n}" for n in range(TASKS, 2 * TASKS)]
+_FINISHED = [f"t-{n}" for n in range(TASKS)]
+
+COMMANDS = {
+    "enqueue": Command(
+        "with_tasks",
+        ["--store", "STORE", "enqueue", "work", '{"n": 1}', "--id", "c-1"],
+        _nothing,
+        _asks("enqueue", "c-1", payloads=[{"n": 1}]),
+    ),
+    "first enqueue": Command(
+        "",
+        ["--store", "STORE", "enqueue", "work", '{"n": 1}', "--id", "c-1"],
+        _nothing,
+        _asks("enqueue", "c-1", payloads=[{"n": 1}]),
+    ),
+    "task cancel": Command(
+        "with_tasks",
+        ["--store", "STORE", "task", "cancel", *_WAITING],
+        _tasks_are("cancelled", "is cancelled"),
+        _asks("cancel", *_WAITING),
+    ),
+    "task retry": Command(
+        "with_tasks",
+        ["--store", "STORE", "task", "retry", *_FINISHED],
+        _clones_are_there,
+        _asks("retry", *_FINISHED),
+    ),
+    "queue pause": Command(
+        "with_tasks", ["--store", "STORE", "queue", "pause", "default"], _queue_is_paused
+    ),
+    "store migrate": Command("half_way", ["--store", "STORE", "store", "migrate"], _schema_is_new),
+    "worker run": Command(
+        "stock",
+        ["worker", "run", "outlast.lab.kill.jobs:app", "--name", "w"],
+        _nothing,
+        window_seconds=WORKER_WINDOW_SECONDS,
+    ),
+}
+
+ACTS: dict[str, Callable[..., None]] = {
+    "with_tasks": with_tasks,
+    "half_way": half_way,
+    "command": run_command,
+}
+
+
+# In the experiment
+
+
+def cases() -> Cases:
+    """Every command in turn, without end."""
+    number = 0
+    while True:
+        number += 1
+        for name in COMMANDS:
+            yield f"{KIND} {name} {number}", try_case
+
+
+def named(text: str) -> bool:
+    """Whether a text names a case of this kind."""
+    return text.startswith(f"{KIND} ") and _name(text) in COMMANDS
+
+
+def _name(text: str) -> str:
+    return text.removeprefix(f"{KIND} ").rpartition(" ")[0]
+
+
+def try_case(room: Room, database: Path, text: str) -> Judgement:
+    """Kill one command, hold what it printed against the store, and go on."""
+    command, chance = COMMANDS[_name(text)], room.chance(text)
+    output = database.with_name("output")
+    if command.before:
+        record = str(database.with_name("before.jsonl"))
+        room.stage.perform(command.before, str(database), record)
+    with room.stage.acting("command", str(database), str(output), list(command.words)) as it:
+        wait_seconds(chance.random() * command.window_seconds)
+        it.kill()
+    lingering = workers.await_end_of_all(database)
+    printed = output.read_text(encoding="utf-8") if output.exists() else ""
+    history = history_in(database.parent)
+    history.calls += command.asks(printed)
+    found = foreign(database, with_content=True)
+    troubles = [
+        *complaints(history, found),
+        *command.promises(printed, found),
+        *it.death.raised,
+        *lingering,
+    ]
+    if database.exists():
+        troubles += troubles_of_going_on(database, found)
+    return Judgement(1, troubles, len(_lines(printed)))

@@ -1,0 +1,100 @@
+"""The content of a store that must be the same in every run of the same life, row by row.
+
+Ids made by the library, error texts with pids in them, and the clock of the machine are left out.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import apsw
+
+State = dict[str, list[list[Any]] | None]
+
+CONTENT = {
+    "tasks": """
+        SELECT seq, coalesce('clone of ' || retry_of, id), status, queue, kind, priority, group_id,
+               parked, not_before, stage, attempt, retry_count, recovery_count, max_retries,
+               max_recoveries, token, holder, worker_id, last_worker_id, lease_acquired_at,
+               lease_expires_at, lease_expires_mono_ms, heartbeat_at, unstarted, keyed, created_at,
+               started_at, state_changed_at, completed_at, payload_bytes, payload, result_bytes,
+               result, error IS NULL
+        FROM tasks ORDER BY seq""",
+    "transitions": """
+        SELECT pos, task_seq, from_status, to_status, actor, reason, attempt, token, worker_id,
+               error IS NULL, at
+        FROM transitions ORDER BY pos""",
+    "checkpoints": """
+        SELECT pos, task_seq, group_id, checkpoint_type, sequence_number, attempt, snapshot_data,
+               snapshot_sum, metadata, created_at
+        FROM task_checkpoints ORDER BY pos""",
+    "keys": "SELECT * FROM task_keys ORDER BY idempotency_key",
+    "blobs": "SELECT task_seq, part, length(data) FROM blobs ORDER BY task_seq, part",
+    "groups": "SELECT * FROM groups ORDER BY id",
+    "queues": "SELECT * FROM queues ORDER BY name",
+    "workers": "SELECT seq, name, state, registered_at, ended_at FROM workers ORDER BY seq",
+    "meta": "SELECT * FROM meta ORDER BY key",
+    "the caller's own rows": "SELECT * FROM ledger ORDER BY rowid",
+    "migrations": "SELECT number, name, checksum FROM migrations ORDER BY number",
+    "schema": "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name",
+}
+
+
+def state_by(fetch: Callable[[str], list[Any] | None]) -> State:
+    """The content as a fetching function tells it; None for a table that is not there."""
+    return {name: _plain(fetch(query)) for name, query in CONTENT.items()}
+
+
+def _plain(rows: list[Any] | None) -> list[list[Any]] | None:
+    return None if rows is None else [list(row) for row in rows]
+
+
+def own_state(path: Path) -> State:
+    """The content as this process's own engine sees it, also where it has the store open."""
+    connection = apsw.Connection(str(path) if path.exists() else ":memory:")
+
+    def fetch(query: str) -> list[Any] | None:
+        try:
+            return connection.execute(query).fetchall()
+        except apsw.SQLError as error:
+            if "no such table" not in str(error):
+                raise
+            return None
+
+    try:
+        return state_by(fetch)
+    finally:
+        connection.close()
+
+
+@contextmanager
+def copied(path: Path) -> Iterator[Path]:
+    """A copy of database and log that a foreign tool may open and change.
+
+    What a dead process left must still be there for Outlast to deal with. Nobody in this process
+    may have the store open, for a copy would drop the locks.
+    """
+    with TemporaryDirectory(dir=path.parent, prefix="copy-") as folder:
+        for name in (path, path.with_name(f"{path.name}-wal")):
+            if name.exists():
+                shutil.copy(name, folder)
+        yield Path(folder) / path.name
+
+
+def state_of(path: Path) -> State:
+    """The content of a file that is nobody's, as the standard library's SQLite sees it."""
+    with closing(sqlite3.connect(path if path.exists() else ":memory:")) as connection:
+
+        def fetch(query: str) -> list[Any] | None:
+            try:
+                return connection.execute(query).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise
+                return None
+
+        return state_by(fetch)

@@ -1,0 +1,275 @@
+"""The lives that experiments cut short: fixed sequences of all that Outlast does to its files.
+
+Everything in them is fixed (ids, clock, names), so that two runs of a life write the same rows
+and a broken one can be compared with a whole one. They are driven through a `Witness` and go on
+after any of its calls was refused.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from outlast import _probe
+from outlast.api import Outlast
+from outlast.clock import Instant
+from outlast.domain.duration import Duration, duration_ms
+from outlast.engine.lease import Lease
+from outlast.errors import PermanentError
+from outlast.lab.grouping import in_one_group
+from outlast.lab.history import KILLED, Write, host_seconds
+from outlast.lab.inside import store_of
+from outlast.lab.witness import Witness
+from outlast.settings import Settings
+
+SETTINGS = Settings(heal_batch=2)
+
+
+class Life(NamedTuple):
+    """What happens before, the life itself, and the probes at which the kill sweep ends it.
+
+    `before` makes the store, in a process of its own that is killed when it returns, if it does.
+    From `writes_from` on, each write of a file is a point to be killed at as well.
+    """
+
+    before: Callable[[Path, Write], None]
+    live: Callable[[Path, Write], None]
+    probes: frozenset[str] = frozenset()
+    writes_from: str | None = None
+
+
+class SetClock:
+    """A clock that stands where it is set."""
+
+    def __init__(self, days: int = 0) -> None:
+        self._utc_ms = 1_800_000_000_000
+        self._mono_ms = 1_000_000
+        self.advance(days * 86_400)
+
+    def now(self) -> Instant:
+        """The moment it was last set to."""
+        return Instant(self._utc_ms, self._mono_ms)
+
+    def advance(self, duration: Duration) -> None:
+        """Let time pass."""
+        ms = duration_ms(duration, "duration")
+        self._utc_ms += ms
+        self._mono_ms += ms
+
+
+def opened(path: Path, write: Write, days_later: int = 0) -> tuple[Witness, SetClock]:
+    """The store in the hands of worker a."""
+    clock = SetClock(days_later)
+    app = Outlast(path, settings=SETTINGS, clock=clock)
+    return Witness(app, "a", write, clock), clock
+
+
+def nth(leases: list[Lease], number: int) -> Lease | None:
+    """A lease, or None when fewer were handed out."""
+    return leases[number] if number < len(leases) else None
+
+
+# What was before
+
+
+def nothing(path: Path, write: Write) -> None:
+    """The life begins without a file."""
+
+
+def founded(path: Path, write: Write) -> None:
+    """A store in good order, with the caller's own table in it and some work."""
+    one, _ = opened(path, write)
+    one.enqueue_many([f"t-{n}" for n in range(10)], list(range(10)))
+    with apsw.Connection(str(path)) as connection:
+        connection.execute("CREATE TABLE ledger (what TEXT, amount INTEGER)")
+    connection.close()
+    one.app.close()
+
+
+def orphaned(path: Path, write: Write) -> None:
+    """A worker died holding two tasks at work, two prefetched ones and one of those begun."""
+    founded(path, write)
+    one, _ = opened(path, write)
+    one.enqueue("keyed", priority=9, idempotency_key="day-before-yesterday")
+    gone, too = one.named("gone"), one.named("gone too")
+    gone.complete(nth(gone.claim(), 0))
+    gone.claim(limit=2)
+    too.start(nth(too.prefetch(limit=2), 0))
+    for name in ("gone", "gone too"):
+        write([KILLED, name, host_seconds()])
+
+
+def half_migrated(path: Path, write: Write) -> None:
+    """The process that made the store died between its second migration and its third."""
+    seen = []
+
+    def kill_at_the_second(name: str) -> None:
+        seen.append(name)
+        if seen.count("migrate.committed") == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _probe.arm(kill_at_the_second)
+    Outlast(path, clock=SetClock()).open()
+
+
+# The lives
+
+
+def enqueue(path: Path, write: Write) -> None:
+    """Singly, in bulk, keyed, large, together with a row of the caller's, delayed."""
+    one, _ = opened(path, write)
+    one.enqueue("e-1", {"n": 1})
+    one.enqueue_many(["e-2", "e-3", "e-4"], [1, 2, 3])
+    one.enqueue("e-5", group="g", idempotency_key="k-5")
+    one.enqueue("e-6", group="g", idempotency_key="k-5")
+    one.enqueue("e-7", "x" * 5000)
+    one.enqueue("e-8", also=[("INSERT INTO ledger VALUES (?, ?)", ("e-8", 1))])
+    one.enqueue("e-9", delay="1h")
+
+
+def claim(path: Path, write: Write) -> None:
+    """Claims, renewals, beats, checkpoints, prefetches and the lossy take."""
+    one, clock = opened(path, write)
+    first = nth(one.claim(), 0)
+    for _ in range(2):
+        clock.advance("1m")
+        one.renew(first, stage="halfway")
+        one.checkpoint(first, "tool_executed", {"at": clock.now().utc_ms}, {"tool": "x"})
+    if first is not None:
+        one.heartbeat([first.task_id], {"half": "way"})
+        grants = [(first.grant, 600_000)]
+        one.call("beat", {}, lambda: store_of(one.app).beat("a", grants, clock.now(), serves="{}"))
+    one.claim(limit=2, kinds=["work", "play"])
+    other = one.named("b")
+    other.start(nth(other.prefetch(limit=2), 0))
+    if first is not None:
+        one.trim_checkpoints(first.task_id, 1)
+    one.take(2)
+
+
+def settle(path: Path, write: Write) -> None:
+    """Every way a task can end, or go back."""
+    one, _ = opened(path, write)
+    one.enqueue("keyed", priority=9, idempotency_key="k")
+    leases = one.claim(limit=9)
+    one.complete(nth(leases, 0), {"keyed": True})
+    one.complete(nth(leases, 1), "y" * 5000)
+    one.complete(nth(leases, 2), 2, [("INSERT INTO ledger VALUES (?, ?)", ("t-1", 2))])
+    one.fail(nth(leases, 3), "try again", delay=5)
+    one.fail(nth(leases, 4), PermanentError("never"))
+    one.release(nth(leases, 5))
+    one.park(nth(leases, 6), "approval")
+    one.complete_many([(lease, lease.task_id) for lease in leases[7:9]])
+    one.cancel("t-8")
+    one.fail_task("t-9", "no longer wanted")
+    one.retry("t-9")
+
+
+def heal(path: Path, write: Write) -> None:
+    """Two days later: the dead worker's tasks, an old key, then leases of our own that ran out."""
+    one, clock = opened(path, write, 2)
+    one.open()
+    one.named("slow").claim(limit=3, lease="10s")
+    clock.advance("1m")
+    one.heal()
+
+
+def keep(path: Path, write: Write) -> None:
+    """Flushes of each kind, pauses, parking, and a clean leave with leases out."""
+    one, _ = opened(path, write)
+    for mode in ("passive", "full", "restart", "truncate"):
+        one.enqueue(f"before {mode}", "z" * 3000)
+        one.flush(mode)
+    one.pause("default")
+    one.unpause("default")
+    one.park_task("t-0")
+    one.unpark_task("t-0")
+    one.resolve("t-1")
+    one.claim(limit=2)
+    one.named("b").prefetch(limit=2)
+    one.close()
+
+
+def in_groups(path: Path, write: Write) -> None:
+    """Two groups of many verbs: one in which nobody errs, and one in which some do."""
+    one, _ = opened(path, write)
+    leases = one.claim(limit=6)
+    in_one_group(
+        one, "first",
+        lambda: one.enqueue("g-1"),
+        lambda: one.complete(nth(leases, 0), 0),
+        lambda: one.enqueue("g-2", idempotency_key="k"),
+        lambda: one.complete(nth(leases, 1), 1),
+        lambda: one.renew(nth(leases, 2), stage="on"),
+        lambda: one.enqueue("g-3", payload="x" * 5000),
+        lambda: one.checkpoint(nth(leases, 3), "tool_executed", {"n": 3}),
+        lambda: one.enqueue("g-4", group="g"),
+    )  # fmt: skip
+    in_one_group(
+        one, "second",
+        lambda: one.enqueue("g-5"),
+        lambda: one.enqueue("g-1"),
+        lambda: one.complete(nth(leases, 4), 4),
+        lambda: one.enqueue("g-6"),
+        lambda: one.enqueue("g-7", payload=1, idempotency_key="k"),
+        lambda: one.complete(nth(leases, 5), 5),
+        lambda: one.cancel("t-9"),
+        lambda: one.cancel("nobody"),
+    )  # fmt: skip
+
+
+def finish_and_flush(path: Path, write: Write) -> None:
+    """One completion that touches many tables, then the flush of what it wrote."""
+    one, _ = opened(path, write)
+    one.enqueue("keyed", priority=9, idempotency_key="k")
+    also = [("INSERT INTO ledger VALUES (?, ?)", ("keyed", 2))]
+    one.complete(nth(one.claim(), 0), "y" * 5000, also)
+    one.flush("truncate")
+
+
+def migrate(path: Path, write: Write) -> None:
+    """The first opening, which makes the tables, and the first task."""
+    app = Outlast(path, clock=SetClock())
+    one = Witness(app, "a", write, SetClock())
+    one.open()
+    one.enqueue("first")
+
+
+def _each(context: str, *between: str) -> set[str]:
+    return {f"{context}.{point}" for point in ("begun", "written", "committed", *between)}
+
+
+MIGRATING = frozenset({"migrate.statement", "migrate.written", "migrate.committed"})
+
+LIVES = {
+    "enqueue": Life(founded, enqueue, frozenset(_each("enqueue", "inserted"))),
+    "claim": Life(
+        founded,
+        claim,
+        frozenset(_each("claim", "updated") | _each("renew") | _each("beat") | _each("checkpoint")),
+    ),
+    "settle": Life(founded, settle, frozenset(_each("settle", "logged", "updated"))),
+    "heal": Life(orphaned, heal, frozenset(_each("heal") | _each("purge") | {"settle.updated"})),
+    "keep": Life(
+        founded,
+        keep,
+        frozenset(
+            {"flush.begun", "flush.counted", "flush.done", "settle.updated", "settle.committed"}
+            | _each("pause")
+            | _each("park")
+            | _each("resolve")
+            | _each("close")
+        ),
+    ),
+    "in groups": Life(
+        founded,
+        in_groups,
+        frozenset(_each("group") | {"enqueue.inserted", "settle.logged", "settle.updated"}),
+    ),
+    "finish and flush": Life(founded, finish_and_flush, writes_from="settle.begun"),
+    "migrate": Life(nothing, migrate, MIGRATING),
+    "migrate on": Life(half_migrated, migrate, MIGRATING),
+}

@@ -1,0 +1,124 @@
+"""The stage's own end: a process that has opened nothing and forks one for each case.
+
+`python -m outlast.lab.misuse.serving` reads a request a line and answers with a verdict a line.
+What a case opens, locks and breaks ends with its process, and a case that hangs is ended with all
+that it started.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from outlast.api import backend
+from outlast.lab.aftermath import after_reopening
+from outlast.lab.history import read_history
+from outlast.lab.invariants import violations
+from outlast.lab.misuse.cases import CASES
+from outlast.lab.misuse.scene import Broken, Case, NotHere, Scene
+from outlast.lab.misuse.stage import CASE_SECONDS
+from outlast.lab.stored import copied_stored
+from outlast.lab.wholeness import violations_of_file
+
+_LOOK_SECONDS = 0.002
+_LAST_WORDS = 1500
+
+
+def serve() -> None:
+    """One case after another, each in a process of its own."""
+    # Imported now, for processes that give up their rights cannot read modules everywhere.
+    backend()
+    for line in sys.stdin:
+        name, folder = json.loads(line)
+        answer = json.dumps(_verdict(CASES[name], Path(folder)))
+        sys.stdout.write(answer + "\n")
+        sys.stdout.flush()
+
+
+def _verdict(case: Case, folder: Path) -> dict[str, Any]:
+    played = in_a_process(folder, "played", lambda: _play(case, folder))
+    if played["broken"] or played["note"]:
+        return played
+    return in_a_process(folder, "judged", lambda: _judge(case, folder))
+
+
+def _play(case: Case, folder: Path) -> list[str]:
+    case.act(Scene(folder))
+    return []
+
+
+def _judge(case: Case, folder: Path) -> list[str]:
+    """Read by a foreign reader first, then opened by Outlast, twice."""
+    path, records = folder / "work.db", folder / "records"
+    copies = [other for other in folder.glob("*/work.db") if other.is_file()]
+    found = [one for other in copies for one in violations_of_file(copied_stored(other))]
+    if case.judged != "nothing":
+        stored = copied_stored(path)
+        if case.judged == "all":
+            found += violations(read_history(records), stored)
+        else:
+            found += violations_of_file(stored)
+        found += after_reopening(path, read=copied_stored)
+    return [str(one) for one in found]
+
+
+def in_a_process(folder: Path, step: str, act: Callable[[], list[str]]) -> dict[str, Any]:
+    """Run a step in a process group of its own; what came of it."""
+    answer = folder / f"{step}.json"
+    pid = os.fork()
+    if pid == 0:
+        _be_the_step(folder, answer, act)
+    status = _awaited(pid)
+    with suppress(OSError):
+        return dict(json.loads(answer.read_text()))
+    how = "took too long" if status is None else f"ended with status {status}"
+    said = (folder / "errors.txt").read_text(errors="replace")[-_LAST_WORDS:]
+    return {"broken": [f"the process {how}: {said}"], "note": None}
+
+
+def _be_the_step(folder: Path, answer: Path, act: Callable[[], list[str]]) -> None:
+    """The forked process: it says what it found and ends as programs do."""
+    os.setsid()
+    errors = os.open(folder / "errors.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(errors, 2)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    pid = os.getpid()
+    said: dict[str, Any] = {"broken": [], "note": None}
+    try:
+        said["broken"] = act()
+    except NotHere as error:
+        said["note"] = str(error)
+    except Broken as error:
+        said["broken"] = [str(error)]
+    except Exception:
+        said["broken"] = [traceback.format_exc()[-_LAST_WORDS:]]
+    if os.getpid() == pid:
+        answer.write_text(json.dumps(said))
+    sys.exit(0)
+
+
+def _awaited(pid: int) -> int | None:
+    """How a process ended; None if it had to be ended. Nothing that it started is left."""
+    ends_at, status = time.monotonic() + CASE_SECONDS, None
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > ends_at:
+            break
+        time.sleep(_LOOK_SECONDS)
+    else:
+        status = 0
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    _, ended = os.waitpid(pid, 0)
+    return ended if status == 0 else None
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,28 @@
+"""The terms of every simulation: its queues, and settings that make much happen in little time."""
+
+from outlast.domain.lifecycle import RecoveryAction
+from outlast.lab.model.records import Rules
+from outlast.settings import Settings
+
+STORE = "work.db"
+QUEUES = ("q1", "q2")
+HEAL_BATCH = 2
+
+
+def settings_of(rules: Rules) -> Settings:
+    """What the model knows as rules, for the queue.
+
+    Nobody cuts the power here, so nothing is synced: that is for other experiments.
+    """
+    return Settings(
+        recovery_action=RecoveryAction(rules.action).value,
+        max_retries=rules.max_retries,
+        max_recovery_attempts=rules.max_recoveries,
+        lease_seconds=rules.lease_ms / 1000,
+        idempotency_ttl_seconds=rules.key_ttl_ms / 1000,
+        heal_interval_seconds=rules.heal_interval_ms / 1000,
+        retry_backoff_seconds=rules.backoff_ms / 1000,
+        retry_backoff_cap_seconds=rules.backoff_cap_ms / 1000,
+        heal_batch=HEAL_BATCH,
+        synchronous="normal",
+    )

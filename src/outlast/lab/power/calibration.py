@@ -1,0 +1,154 @@
+"""Does the recorder miss anything? The kernel is asked: strace sees the same life from outside.
+
+What strace saw of the store's files must be, call by call and in the same order, what the
+recorder wrote down. So it is known and not assumed when SQLite syncs a folder.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from outlast.lab.power.driving import DATABASE, PLACE
+from outlast.lab.power.recording import (
+    CREATE,
+    DELETE,
+    FOLDER,
+    MAKE_FOLDER,
+    SYNC,
+    TOLD,
+    TRUNCATE,
+    WRITE,
+    Event,
+    Recording,
+)
+
+_CALLS = "openat,mkdir,pwrite64,ftruncate,fsync,fdatasync,unlink"
+_PATIENCE_SECONDS = 120
+_UNFINISHED = re.compile(r"^(\d+) +(.*) <unfinished \.\.\.>$")
+_RESUMED = re.compile(r"^(\d+) +<\.\.\. \w+ resumed>(.*)$")
+_WHOLE = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)")
+_DESCRIPTOR = re.compile(r"^\d+<([^>]*)>")
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+class Calibration(NamedTuple):
+    """What strace saw otherwise, how much was compared, and why it could not be asked."""
+
+    differences: list[str]
+    compared: int
+    note: str = ""
+
+
+def calibrate(folder: Path, life: str) -> Calibration:
+    """Play a life under strace and compare."""
+    if shutil.which("strace") is None:
+        return Calibration([], 0, "strace is not installed, so the recorder was not calibrated")
+    folder.mkdir(parents=True)
+    place, trace = folder / "life", folder / "trace"
+    program = [sys.executable, "-m", "outlast.lab.power.calibration", life, str(place)]
+    done = subprocess.run(
+        ["strace", "-f", "-y", "-s", "0", "-e", f"trace={_CALLS}", "-o", str(trace), *program],
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+    if not (place / "events").exists():
+        words = done.stderr.strip().splitlines()[-1:]
+        return Calibration([], 0, f"strace may not be used here ({words}): not calibrated")
+    recording = Recording.load(place)
+    database = place.joinpath(*PLACE, DATABASE)
+    lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
+    return compare(recording, since_the_life_began(lines, place / "events"), database)
+
+
+def compare(recording: Recording, lines: list[str], database: Path) -> Calibration:
+    """Hold a recording against lines of strace."""
+    seen = list(_seen(lines, database, recording))
+    recorded = [_plain(event) for event in recording.events if event.kind != TOLD]
+    differences = [
+        f"call {number}: the recorder has {ours}, strace has {theirs}"
+        for number, (ours, theirs) in enumerate(zip_longest(recorded, seen))
+        if ours != theirs
+    ]
+    return Calibration(differences, len(seen))
+
+
+def since_the_life_began(lines: list[str], events: Path) -> list[str]:
+    """The recorder begins when its log is opened."""
+    first = next(n for n, line in enumerate(lines) if f'"{events}"' in line)
+    return lines[first + 1 :]
+
+
+def _plain(event: Event) -> tuple[str, str, int, int]:
+    return (event.kind, event.file, event.at, len(event.data))
+
+
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """Calls of several threads are told in two halves; a call counts when it is over."""
+    begun: dict[str, str] = {}
+    for line in lines:
+        if half := _UNFINISHED.match(line):
+            begun[half[1]] = half[2]
+        elif rest := _RESUMED.match(line):
+            yield f"{rest[1]} {begun.pop(rest[1])}{rest[2]}"
+        else:
+            yield line
+
+
+def _seen(
+    lines: list[str], database: Path, recording: Recording
+) -> Iterator[tuple[str, str, int, int]]:
+    folders = [str(folder) for folder in database.parents]
+    names = set(recording.base)
+    files = {f"{database.name}{end}" for end in ("", "-wal", "-journal")}
+    for line in _joined(lines):
+        call = _WHOLE.match(line)
+        if call is None or int(call[3]) < 0:
+            continue
+        verb, arguments = call[1], call[2]
+        path = _path_of(verb, arguments)
+        name = os.path.basename(path)
+        if path in folders:
+            if verb in ("mkdir", "fsync", "fdatasync"):
+                kind = MAKE_FOLDER if verb == "mkdir" else FOLDER
+                yield (kind, "", folders.index(path), 0)
+        elif name in files:
+            yield from _of_file(verb, arguments, name, names)
+
+
+def _path_of(verb: str, arguments: str) -> str:
+    pattern = _QUOTED if verb in ("openat", "mkdir", "unlink") else _DESCRIPTOR
+    found = pattern.search(arguments)
+    return found[1] if found else ""
+
+
+def _of_file(
+    verb: str, arguments: str, name: str, names: set[str]
+) -> Iterator[tuple[str, str, int, int]]:
+    if verb == "openat":
+        if "O_CREAT" in arguments and name not in names:
+            names.add(name)
+            yield (CREATE, name, 0, 0)
+    elif verb == "unlink":
+        names.discard(name)
+        yield (DELETE, name, 0, 0)
+    elif verb == "pwrite64":
+        length, offset = arguments.rsplit(", ", 2)[1:]
+        yield (WRITE, name, int(offset), int(length))
+    elif verb == "ftruncate":
+        yield (TRUNCATE, name, int(arguments.rsplit(", ", 1)[1]), 0)
+    elif verb in ("fsync", "fdatasync"):
+        yield (SYNC, name, 0, 0)
+
+
+if __name__ == "__main__":
+    from outlast.lab.power.driving import record_life
+
+    record_life(sys.argv[1], Path(sys.argv[2]))

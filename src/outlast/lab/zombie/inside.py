@@ -1,0 +1,231 @@
+"""Writers that are stopped while the queue waits for them: named within a second, and harmless.
+
+A process is stopped inside its transaction, at the write gate, or while it makes the store ready.
+Whoever wants to write meanwhile is told who stands in the way; whoever reads is not hindered.
+"""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outlast.lab.actors import Actor, ActorRaised, Company, NoAnswer, fresh
+from outlast.lab.experiment import Finding, Plan
+from outlast.lab.history import read_history
+from outlast.lab.invariants import violations
+from outlast.lab.stored import foreign_stored
+
+# The promise is a second. A machine with much else to do is given some more.
+SOON_SECONDS = 5.0
+OPEN_TIMEOUT_SECONDS = 1.0
+# By then a writer would give up anyway, and could name whoever it waited for.
+WRITE_TIMEOUT_SECONDS = 8.0
+AT_ONCE = 4
+
+BEGUN, WRITTEN, COMMITTED = "*.begun", "*.written", "*.committed"
+_WHERE = {
+    BEGUN: "inside the transaction of",
+    WRITTEN: "before the commit of",
+    COMMITTED: "at the gate after the commit of",
+}
+
+
+class Verb(NamedTuple):
+    """What the stopped process is at: a verb of its app, or of the lease it holds."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    is_by_lease: bool = False
+
+
+_VERBS = {
+    "enqueue": Verb("enqueue", ("stopped",)),
+    "enqueue_many": Verb("enqueue_many", (["stopped-1", "stopped-2"], [1, 2])),
+    "claim": Verb("claim"),
+    "heal": Verb("heal"),
+    "heartbeat": Verb("heartbeat", (["held"],)),
+    "cancel": Verb("cancel", ("waiting",)),
+    "pause": Verb("pause", ("default",)),
+    "renew": Verb("renew", (), True),
+    "checkpoint": Verb("checkpoint", ("tool_executed", {"n": 1}), True),
+    "complete": Verb("complete", ("its result",), True),
+    "fail": Verb("fail", ("its error",), True),
+    "release": Verb("release", (), True),
+}
+# heal() writes only what it finds, and here there is nothing.
+_WRITE_NOTHING = frozenset({"heal"})
+_FLUSHES = ("flush.begun", "flush.counted", "flush.done")
+_OPENING = {
+    "migrate.statement": "in the middle of a migration",
+    "migrate.written": "before the commit of a migration",
+    "migrate.committed": "after the commit of a migration",
+    "flush.begun": "with the store to itself, before it flushes",
+    "flush.done": "with the store to itself, after it flushed",
+}
+
+
+class Case(NamedTuple):
+    """One process, stopped at one point."""
+
+    verb: str
+    point: str
+
+    def __str__(self) -> str:
+        """By this it is repeated."""
+        if self.verb == "open":
+            return f"stopped {_OPENING[self.point]}"
+        where = _WHERE.get(self.point, f"at {self.point} of")
+        return f"stopped {where} {self.verb}"
+
+
+CASES = (
+    *(Case(verb, point) for verb in _VERBS if verb not in _WRITE_NOTHING for point in _WHERE),
+    *(Case("flush", point) for point in _FLUSHES),
+    *(Case("open", point) for point in _OPENING),
+)
+
+
+class Broken(Exception):
+    """A promise was seen broken; the words of it."""
+
+
+def play(
+    cases: Sequence[Case], plan: Plan, company: Company, played: Counter[str]
+) -> Iterator[Finding]:
+    """Play cases, some at once, for they mostly wait; yields what they find."""
+
+    def found(number: int, case: Case) -> list[Finding]:
+        if plan.time_is_up():
+            return []
+        played["writers"] += 1
+        return _found(number, case, plan, company)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for one in pool.map(found, range(len(cases)), cases):
+            yield from one
+
+
+def _found(number: int, case: Case, plan: Plan, company: Company) -> list[Finding]:
+    folder = fresh(plan.folder / f"inside-{number}")
+    try:
+        if case.verb == "open":
+            _play_opening(case, folder, company)
+        else:
+            _play_writing(case, folder, company)
+        history, stored = read_history(folder), foreign_stored(folder / "work.db")
+        words = [str(one) for one in violations(history, stored)]
+    except (Broken, NoAnswer, ActorRaised) as error:
+        words = [str(error)]
+    kept = [plan.keep_evidence(str(case), [folder], what=what) for what in words]
+    shutil.rmtree(folder, ignore_errors=True)
+    return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
+
+
+def _opens(company: Company, folder: Path, worker: str, **settings: Any) -> tuple[Actor, Any]:
+    """An actor that opens the store, and what it was answered."""
+    actor = company.actor()
+    arguments = [str(folder / "work.db"), worker, str(folder / f"{worker}.jsonl"), settings, None]
+    return actor, actor.ask("opens", *arguments)
+
+
+def _play_writing(case: Case, folder: Path, company: Company) -> None:
+    writer, _ = _opens(company, folder, "writer")
+    other, _ = _opens(company, folder, "other", write_timeout_seconds=WRITE_TIMEOUT_SECONDS)
+    try:
+        _done(other.ask("does", "enqueue", "held"), "enqueue")
+        writer.ask("hands", "claim", {"lease": "1h"})
+        _done(other.ask("does", "enqueue", "waiting"), "enqueue")
+        writer.ask("stops", case.point)
+        _tell(writer, case)
+        writer.await_stop()
+        _is_told(other, writer.pid)
+        _reads_on(other, company, folder, is_committed=case.point == COMMITTED)
+        newcomer, said = _timed_opening(company, folder, "newcomer")
+        if said[0] != "done" and f"process {writer.pid}" not in said[1]:
+            raise Broken(f"a newcomer was refused and not told by whom: {said[1]}")
+        newcomer.close()
+        writer.resume()
+        _done(writer.answer(), case.verb)
+        _done(other.ask("does", "enqueue", "afterwards"), "enqueue after the stop")
+    finally:
+        writer.close()
+        other.close()
+
+
+def _tell(writer: Actor, case: Case) -> None:
+    if case.verb == "flush":
+        writer.tell("does", "flush", "truncate")
+        return
+    verb = _VERBS[case.verb]
+    if verb.is_by_lease:
+        writer.tell("writes", verb.name, 0, *verb.arguments)
+    else:
+        writer.tell("does", verb.name, *verb.arguments)
+
+
+def _done(said: list[Any], what: str) -> None:
+    if said[0] != "done":
+        raise Broken(f"{what} was answered {said[0]} {said[1]}")
+
+
+def _is_told(other: Actor, pid: int) -> None:
+    asked_at = time.monotonic()
+    outcome, value = other.ask("does", "enqueue", "meanwhile")
+    took_seconds = time.monotonic() - asked_at
+    if outcome != "refused" or not str(value).startswith("QueueStalled: "):
+        raise Broken(f"a write beside a stopped writer was answered {outcome} {value}")
+    if f"process {pid} (stopped)" not in value:
+        raise Broken(f"the stopped writer {pid} was not named: {value}")
+    if took_seconds > SOON_SECONDS:
+        raise Broken(f"it took {took_seconds:.1f} s to say who stands in the way")
+
+
+def _reads_on(other: Actor, company: Company, folder: Path, is_committed: bool) -> None:
+    asked_at = time.monotonic()
+    visitor = company.actor()
+    seen = [
+        other.ask("looks", "waiting")["status"],
+        visitor.ask("opens_to_look", str(folder / "work.db"), "waiting"),
+    ]
+    visitor.close()
+    if not is_committed and seen != ["pending", "pending"]:
+        raise Broken(f"reads beside a stopped writer saw what is not committed: {seen}")
+    if time.monotonic() - asked_at > SOON_SECONDS:
+        raise Broken(f"reads took {time.monotonic() - asked_at:.1f} s beside a stopped writer")
+
+
+def _timed_opening(company: Company, folder: Path, worker: str) -> tuple[Actor, list[Any]]:
+    asked_at = time.monotonic()
+    newcomer, said = _opens(company, folder, worker, open_timeout_seconds=OPEN_TIMEOUT_SECONDS)
+    took_seconds = time.monotonic() - asked_at
+    if took_seconds > SOON_SECONDS + OPEN_TIMEOUT_SECONDS:
+        raise Broken(f"a newcomer waited {took_seconds:.1f} s for its answer")
+    return newcomer, said
+
+
+def _play_opening(case: Case, folder: Path, company: Company) -> None:
+    """Somebody who has the store to itself; the others learn who it is, and get in afterwards."""
+    first = company.actor()
+    try:
+        first.ask("stops", case.point)
+        path = str(folder / "work.db")
+        first.tell("opens", path, "first", str(folder / "first.jsonl"), {}, None)
+        first.await_stop()
+        second, said = _timed_opening(company, folder, "second")
+        if said[0] == "done" or f"process {first.pid}" not in said[1]:
+            raise Broken(f"who opened a store that another has to itself was told {said}")
+        first.resume()
+        _done(first.answer(), "the stopped opening")
+        _done(first.ask("does", "enqueue", "first"), "enqueue")
+        _done(second.ask("does", "enqueue", "second"), "enqueue of who was refused before")
+        second.close()
+    finally:
+        first.close()
+
+
+def chosen_cases(plan: Plan) -> list[Case]:
+    """What a plan asks for."""
+    return [case for case in CASES if plan.case in (None, str(case))]

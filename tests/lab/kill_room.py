@@ -1,0 +1,29 @@
+"""The room of the kill experiment, for the tests that try its cases one by one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from outlast.lab.kill import case_named
+from outlast.lab.kill.cases import Judgement, Room
+from outlast.lab.kill.stage import Stage
+
+
+@contextmanager
+def a_room(folder: Path, seed: int = 1) -> Iterator[Room]:
+    """A stage with a folder of its own."""
+    with Stage(folder / "stage.log") as stage:
+        yield Room(stage, folder / "cases", seed)
+
+
+def tried(room: Room, text: str) -> Judgement:
+    """One case, from its text."""
+    with room.fresh(text) as database:
+        return case_named(text)(room, database, text)
+
+
+def assert_sound(room: Room, text: str, kills: int = 1) -> None:
+    """The case broke nothing, and it did kill."""
+    judgement = tried(room, text)
+    assert not judgement.troubles, f"{text}: {judgement.troubles[:3]}"
+    assert judgement.kills >= kills, text

@@ -1,0 +1,38 @@
+"""A defect planted into a copy of the package, and an experiment that is let loose on it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import outlast
+
+PACKAGE = Path(outlast.__file__).parent
+PATIENCE_SECONDS = 240
+
+
+def planted(
+    folder: Path, file: str, change: tuple[str, str], experiment: str, case: str
+) -> dict[str, Any]:
+    """What `outlast lab` says of a copy in which one text stands in place of another."""
+    copy = folder / "planted" / "outlast"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (copy / file).read_text()
+    find, replace = change
+    assert text.count(find) == 1, f"{find!r} must stand once in {file}"
+    (copy / file).write_text(text.replace(find, replace))
+    done = subprocess.run(
+        [sys.executable, "-m", "outlast", "lab", experiment, "--case", case, "--seed", "1",
+         "--json", "--keep", str(folder / "kept")],
+        env=os.environ | {"PYTHONPATH": str(copy.parent)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

@@ -1,0 +1,103 @@
+"""Chaos in small: whole rounds without a violation, and rounds that repeat."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from outlast.lab.chaos import running
+from outlast.lab.chaos.programs import FEWEST_PROCESSES, MOST_PROCESSES, round_of
+from outlast.lab.experiment import Plan
+from tests.lab.planted import planted
+
+ROUND_SECONDS = 8
+MOST_ROUNDS = 8
+# Otherwise the rest proves little.
+LEAST = {
+    "seconds of chaos": ROUND_SECONDS,
+    "kills": 3,
+    "stops": 2,
+    "tasks": 100,
+    "handlers run": 5,
+    "done: complete": 50,
+    "recovered: crash_retry": 1,
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rounds_of_chaos_break_no_promise(tmp_path: Path, seed: int) -> None:
+    """One round is enough, unless the machine has so much else to do that little happens in it."""
+    figures: Counter[str] = Counter()
+    for number in range(1, MOST_ROUNDS + 1):
+        case = f"round {number} of {ROUND_SECONDS} s"
+        findings = running.run(Plan(tmp_path, seed=seed, case=case, keep=tmp_path / "kept"))
+        assert findings.violations == []
+        assert findings.cases == 1
+        figures.update({name: int(value) for name, value in findings.figures.items()})
+        if all(figures[name] >= least for name, least in LEAST.items()):
+            break
+    else:
+        pytest.fail(f"too little happened: {figures}")
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind, and nothing had to be kept"
+
+
+def test_the_seed_decides_who_takes_part_and_what_is_done_to_them() -> None:
+    assert round_of(5, 2, 8) == round_of(5, 2, 8)
+    assert round_of(5, 2, 8) != round_of(6, 2, 8)
+    assert round_of(5, 2, 8) != round_of(5, 3, 8)
+    sizes = {len(round_of(seed, 1, 8).programs) for seed in range(200)}
+    assert sizes == set(range(FEWEST_PROCESSES, MOST_PROCESSES + 1))
+
+
+def test_every_round_has_hands_a_worker_coroutines_and_an_operator() -> None:
+    for seed in range(50):
+        roles = {program.role for program in round_of(seed, 1, 8).programs}
+        assert {"crowd", "worker", "coroutines", "keeper"} <= roles
+    everybody = {one.role for seed in range(50) for one in round_of(seed, 1, 8).programs}
+    assert "commands" in everybody
+
+
+def test_every_kind_of_deed_is_done_and_some_stops_outlast_a_lease() -> None:
+    deeds = [deed for seed in range(20) for deed in round_of(seed, 1, 8).deeds]
+    assert {(deed.what, deed.aim) for deed in deeds} >= {
+        ("kill", "itself"), ("kill", "family"), ("kill", "one below"),
+        ("stop", "itself"), ("stop", "family"), ("stop", "one below"),
+    }  # fmt: skip
+    assert any(deed.what == "leave" for deed in deeds)
+    stops = [deed.seconds for deed in deeds if deed.what == "stop"]
+    assert min(stops) < 0.1
+    assert max(stops) > 3
+
+
+def test_a_case_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="round 1 of 8 s"):
+        running.run(Plan(tmp_path, case="everything"))
+
+
+def test_time_is_shared_out_in_rounds(tmp_path: Path) -> None:
+    assert list(running.Rounds(Plan(tmp_path, cases=3))) == [(1, 8.0), (2, 8.0), (3, 8.0)]
+    number, seconds = next(iter(running.Rounds(Plan(tmp_path, seconds=5))))
+    assert number == 1
+    assert 4 <= seconds <= 5
+
+
+@pytest.mark.timeout(300)
+def test_chaos_finds_workers_that_are_taken_for_dead(tmp_path: Path) -> None:
+    """The lock that says who lives is asked for by another kind of lock, which is always free."""
+    found = planted(
+        tmp_path,
+        "store/sqlite/lockfile.py",
+        (
+            "fcntl.flock(self.descriptor, fcntl.LOCK_SH",
+            "fcntl.lockf(self.descriptor, fcntl.LOCK_SH",
+        ),
+        "chaos",
+        "round 1 of 4 s",
+    )
+    (experiment,) = found["experiments"]
+    assert found["violations"] > 0
+    assert any("overlap" in one["what"] for one in experiment["violations"])
+    kept = Path(experiment["violations"][0]["evidence"])
+    assert (kept / "work.db").exists()
+    assert list((kept / "records").glob("*.jsonl"))

@@ -1,0 +1,127 @@
+"""`lab clock` in small: holders and rivals whose clocks really disagree."""
+
+from pathlib import Path
+
+import pytest
+
+from outlast.lab.clock import running
+from outlast.lab.clock.cases import CASES, OWN, STEADY, Case
+from outlast.lab.clock.worlds import FAKETIME_VARIABLE, Missing, World, faketime_library
+from outlast.lab.experiment import Findings, Plan
+
+SHARES = 4
+
+
+def _play(tmp_path: Path, cases: list[Case], planted: str = "") -> Findings:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "CASES", tuple(cases))
+        return running.run(Plan(tmp_path), planted)
+
+
+@pytest.mark.parametrize("name", [*STEADY, *OWN])
+def test_this_machine_can_make_every_world(tmp_path: Path, name: str) -> None:
+    """A world that is missing would make the experiment blind; here it is an error."""
+    (STEADY | OWN)[name]().company(tmp_path).close()
+
+
+@pytest.mark.proves("API-11")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_wrong_clocks_neither_take_a_live_lease_nor_miss_an_orphan(
+    tmp_path: Path, share: int
+) -> None:
+    """Set, namespaced, standing still, slept through: every script in every pair of worlds."""
+    cases = list(CASES[share::SHARES])
+    findings = _play(tmp_path, cases)
+    assert findings.violations == []
+    assert findings.notes == []
+    assert findings.cases == len(cases)
+
+
+def test_a_case_is_repeated_by_its_text_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    texts = [str(case) for case in CASES]
+    assert len(texts) == len(set(texts))
+    text = "plus 1h against the host's clocks/holder lives"
+    findings = running.run(Plan(tmp_path, case=text))
+    assert (findings.cases, findings.violations) == (1, [])
+    with pytest.raises(ValueError, match="no case of this experiment"):
+        running.run(Plan(tmp_path, case="something else"))
+
+
+def test_a_means_that_is_missing_is_told_and_the_rest_is_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FAKETIME_VARIABLE, "/nowhere/libfaketime.so.1")
+    with pytest.raises(Missing, match="not shifted"):
+        World(wall_seconds=3600).company(tmp_path)
+    plain = "the host's clocks"
+    cases = [Case("holder dies", "plus 1h", plain), Case("holder dies", plain, plain)]
+    findings = _play(tmp_path, cases)
+    assert findings.cases == 1
+    assert findings.violations == []
+    assert any("wall clock" in note for note in findings.notes)
+
+
+def test_the_library_is_taken_from_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = faketime_library()
+    assert Path(found).exists()
+    monkeypatch.setenv(FAKETIME_VARIABLE, "/somewhere/else.so")
+    assert faketime_library() == "/somewhere/else.so"
+
+
+NO_CORRECTION = """
+from outlast import _host
+_host.monotonic_offset_ms = lambda: 0
+"""
+WALL_CLOCK = """
+import time
+from outlast.clock import Instant, SystemClock
+def now(self):
+    return Instant(time.time_ns() // 1_000_000, time.time_ns() // 1_000_000)
+SystemClock.now = now
+"""
+BOOT_TIME = """
+import time
+from outlast.clock import Instant, SystemClock
+def now(self):
+    boot_ms = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return Instant(time.time_ns() // 1_000_000, boot_ms)
+SystemClock.now = now
+"""
+KNOWN_BY_NAME_AND_PID = """
+from outlast.store.sqlite import heal
+_real = heal.judge
+def judge(peer, folder):
+    from outlast import _host
+    from outlast.store.sqlite.liveness import Judged, Verdict
+    from outlast.store.sqlite.lockfile import NOT_WHOLE
+    if _host.process_stat(peer.pid) is not None:
+        return Judged(peer, Verdict.ALIVE, NOT_WHOLE)
+    return _real(peer, folder)
+heal.judge = judge
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "planted"),
+    [
+        ("the host's clocks against a time namespace ahead/holder lives", NO_CORRECTION),
+        ("the host's clocks against a time namespace behind/lease runs out", NO_CORRECTION),
+        ("the host's clocks against plus 1h/holder lives", WALL_CLOCK),
+        ("a clock that is set against a clock that is set/suspend", WALL_CLOCK),
+        ("the host's clocks against a time namespace that slept/holder lives", BOOT_TIME),
+        (
+            "a clock that stands still, and the same pid against the host's clocks"
+            "/restart in the same millisecond",
+            KNOWN_BY_NAME_AND_PID,
+        ),
+    ],
+)
+def test_a_planted_defect_is_found(tmp_path: Path, case: str, planted: str) -> None:
+    assert running.run(Plan(tmp_path, case=case)).violations == [], "the case itself is fine"
+    findings = running.run(Plan(tmp_path, case=case), planted)
+    assert findings.cases == 1
+    assert findings.violations
+    assert findings.violations[0].case == case

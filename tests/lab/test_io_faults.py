@@ -1,0 +1,60 @@
+"""Calls to the operating system fail in every life; each has its share of the 2,000 cases."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast.lab import io_faults
+from outlast.lab.experiment import Plan
+from outlast.lab.io_faults import small_disks
+from outlast.lab.lives import LIVES
+
+CASES_OF_EACH_LIFE = 250
+CASES_OF_EACH_TEST = 125
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where a sync costs nothing, if there is such a place: the faults are ours, not the disk's."""
+    is_there = MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
+    with tempfile.TemporaryDirectory(dir=MEMORY if is_there else tmp_path) as name:
+        yield Path(name)
+
+
+def test_the_shares_are_at_least_two_thousand_cases() -> None:
+    assert len(LIVES) * CASES_OF_EACH_LIFE >= 2_000
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(1, 1 + CASES_OF_EACH_LIFE // CASES_OF_EACH_TEST))
+@pytest.mark.parametrize("life", LIVES)
+def test_a_failing_call_is_told_and_nothing_acknowledged_is_lost(
+    folder: Path, life: str, seed: int
+) -> None:
+    """Done, refused or unknown, and true; no hanging, no repair, and service when it is over."""
+    findings = io_faults.fail_calls(Plan(folder, seed=seed, cases=CASES_OF_EACH_TEST), life)
+    assert findings.violations == []
+    assert findings.cases >= CASES_OF_EACH_TEST * 0.9, findings.figures
+    assert findings.figures["calls that were refused"]
+    assert findings.figures["calls that ended as unknown"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", small_disks.CASES)
+def test_a_full_disk_refuses_in_good_order_and_serves_again_when_there_is_room(
+    tmp_path: Path, case: str
+) -> None:
+    """A real file system of some hundred KiB, or a real limit on the size of files."""
+    told = small_disks.play(case, tmp_path)
+    assert told.violations == []
+    assert told.was_full or told.notes, "it was filled, or it is said why not"
+
+
+def test_small_disks_refuse_after_they_have_acknowledged_some(tmp_path: Path) -> None:
+    told = small_disks.play("largest file of 800 KiB", tmp_path)
+    assert told.was_full
+    assert told.acknowledged > 5

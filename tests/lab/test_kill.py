@@ -1,0 +1,117 @@
+"""Real processes, killed at random moments or short of memory: nothing acknowledged is lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast.lab.experiment import Plan
+from outlast.lab.kill import case_named, run
+from outlast.lab.kill.cases import Room
+from outlast.lab.kill.commands import COMMANDS
+from outlast.lab.kill.memory import ENGINE, PROCESS
+from outlast.lab.kill.victims import VICTIMS
+from outlast.lab.kill.workers import TARGETS
+from tests.lab.kill_room import a_room, assert_sound, tried
+
+ROUNDS = range(1, 5)
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    with a_room(tmp_path_factory.mktemp("kill")) as made:
+        yield made
+
+
+@pytest.mark.proves("TST-09", "TST-39", "INT-28")
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_process_killed_at_a_random_moment_loses_nothing_that_was_acknowledged(
+    room: Room, victim: str
+) -> None:
+    """Nor does it leave half of anything, and each task it was at work on pays for it once."""
+    for number in ROUNDS:
+        assert_sound(room, f"random {victim} {number}", VICTIMS[victim].lives)
+
+
+@pytest.mark.proves("TST-09")
+@pytest.mark.parametrize("number", range(1, 3))
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_killed_worker_clerk_or_handler_loses_nothing_that_was_done(
+    room: Room, target: str, number: int
+) -> None:
+    """A worker outlives its clerk and its handlers' processes, and they do not outlive it."""
+    assert_sound(room, f"random {target} {number}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_a_killed_command_had_printed_is_so(room: Room, command: str) -> None:
+    for number in ROUNDS[:2]:
+        assert_sound(room, f"random command {command} {number}")
+
+
+@pytest.mark.proves("TST-12")
+@pytest.mark.parametrize("life", ["enqueue", "claim", "settle", "heal", "keep", "in groups"])
+def test_sqlite_without_memory_is_answered_honestly(room: Room, life: str) -> None:
+    """Refused or unknown, never acknowledged; with memory again everything can be finished."""
+    refused = []
+    for limit_kib in (550, 650, 800, 1000):
+        judgement = tried(room, f"memory {ENGINE} {life}/{limit_kib} KiB")
+        assert judgement.troubles[:3] == []
+        refused.append(judgement.refused)
+    assert any(refused), "the limits are too wide to be met"
+
+
+@pytest.mark.proves("TST-12")
+@pytest.mark.parametrize("life", ["enqueue", "claim", "settle", "migrate"])
+def test_a_process_without_memory_loses_nothing_that_was_acknowledged(
+    room: Room, life: str
+) -> None:
+    refused = []
+    for limit_kib in (16, 200, 600):
+        judgement = tried(room, f"memory {PROCESS} {life}/{limit_kib} KiB")
+        assert judgement.troubles[:3] == []
+        refused.append(judgement.refused)
+    assert any(refused), "the limits are too wide to be met"
+
+
+@pytest.mark.proves("TST-12")
+@pytest.mark.parametrize("number", range(1, 4))
+def test_a_process_killed_for_its_memory_loses_nothing_that_was_acknowledged(
+    room: Room, number: int
+) -> None:
+    """By SIGKILL at the moment it has taken too much, as the kernel does it."""
+    assert_sound(room, f"memory killed {number}")
+
+
+def test_the_experiment_tries_cases_of_every_sort_and_counts_its_kills(tmp_path: Path) -> None:
+    told: list[str] = []
+    found = run(Plan(tmp_path, seed=3, cases=20, progress=told.append))
+    assert (found.experiment, found.cases, found.violations) == ("kill", 20, [])
+    assert int(found.figures["kills"]) >= 20
+    assert found.figures["acknowledged before"]
+    assert {"killed at probes", "killed at random moments", "commands killed"} <= set(found.figures)
+    assert len(told) == 20
+
+
+def test_a_case_alone_is_repeated_by_its_text(tmp_path: Path) -> None:
+    plan = Plan(tmp_path, seed=3, case="probe settle/settle.updated#3")
+    found = run(plan)
+    assert (found.cases, found.violations, found.figures["kills"]) == (1, [], 1)
+
+
+def test_a_seed_and_a_text_draw_the_same_moment_each_time(room: Room) -> None:
+    drawn = [room.chance("random flush 3").random() for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != room.chance("random flush 4").random()
+
+
+@pytest.mark.parametrize("text", ["probe nobody/settle.updated#1", "random thing 1", "what"])
+def test_a_text_that_names_no_case_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="there is no case"):
+        case_named(text)
+
+
+def test_a_probe_that_is_not_passed_so_often_is_told(room: Room) -> None:
+    """A case that kills nobody must not pass for one that found nothing."""
+    judgement = tried(room, "probe settle/settle.updated#999")
+    assert (judgement.kills, len(judgement.troubles)) == (0, 1)

@@ -1,0 +1,68 @@
+"""Every named point of the flow, and a real SIGKILL at each of its passings."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from outlast.lab.kill.cases import Room
+from outlast.lab.kill.sweep import name_of, points_of
+from outlast.lab.kill.writes import HALF, WHOLE
+from outlast.lab.lives import LIVES, MIGRATING
+from tests.lab.kill_room import a_room, assert_sound
+
+MIGRATIONS = ["migrate", "migrate on"]
+IN_WRITES = "finish and flush"
+SWEEP = [
+    (life, probe)
+    for life in sorted(LIVES)
+    if life not in (*MIGRATIONS, IN_WRITES)
+    for probe in points_of(life)
+]
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    with a_room(tmp_path_factory.mktemp("sweep")) as made:
+        yield made
+
+
+def _sweep(room: Room, life: str, probe: str) -> int:
+    """Kill at each passing of a probe; how many there were."""
+    passings = room.rehearsed(life).passed.count(probe)
+    assert passings, "a probe that is listed must be reached"
+    for nth in range(1, passings + 1):
+        assert_sound(room, name_of(life, probe, nth))
+    return passings
+
+
+@pytest.mark.proves("QUE-01", "QUE-16", "QUE-21", "TST-13", "TST-14", "TST-15", "TST-39")
+@pytest.mark.parametrize(("life", "probe"), SWEEP, ids=[f"{one}-{two}" for one, two in SWEEP])
+def test_a_kill_at_a_probe_leaves_exactly_what_was_committed(
+    room: Room, life: str, probe: str
+) -> None:
+    """Before the commit all is as it was, after it all is new, and the next opening goes on."""
+    _sweep(room, life, probe)
+
+
+@pytest.mark.proves("QUE-21", "INT-29", "TST-15")
+@pytest.mark.parametrize("point", [HALF, WHOLE])
+def test_a_kill_in_the_middle_of_a_commit_or_a_flush_leaves_the_old_or_the_new(
+    room: Room, point: str
+) -> None:
+    """At each single write to log and database, done by half or done, one transaction is whole."""
+    passings = _sweep(room, IN_WRITES, point)
+    assert passings > 20, "a commit and a flush write that much"
+    rehearsal = room.rehearsed(IN_WRITES)
+    commits = len(rehearsal.states) - 1
+    at = {rehearsal.commits_before(point, nth) for nth in range(1, passings + 1)}
+    assert at >= {commits - 1, commits}, "some writes are the commit's, and some the flush's"
+
+
+@pytest.mark.proves("MIG-04", "TST-20")
+@pytest.mark.parametrize("life", MIGRATIONS)
+@pytest.mark.parametrize("probe", sorted(MIGRATING))
+def test_a_migration_that_was_killed_is_completed_by_the_next_opening(
+    room: Room, life: str, probe: str
+) -> None:
+    """After each statement: the old version or the new one, never a part of one."""
+    _sweep(room, life, probe)

@@ -1,0 +1,55 @@
+"""The simulator in small: some eight thousand steps, in shares that run side by side.
+
+To hunt for longer, or with another seed: `outlast lab model --seconds 600 --seed 7`.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from outlast.lab.experiment import Plan
+from outlast.lab.model import run
+from outlast.lab.model.simulation import STEPS, drawn
+
+pytestmark = pytest.mark.timeout(600)
+
+SEED = 1
+SHARE = 6
+EXACT = [(profile, share) for profile in ("anything", "leases", "keys") for share in range(2)]
+WOVEN = list(range(5))
+"""1,800 steps of whole calls, 6,000 of calls that are woven into each other."""
+
+
+def _share(folder: Path, kind: str, share: int) -> None:
+    for number in range(share * SHARE, (share + 1) * SHARE):
+        done = drawn(folder, f"{kind} {number}", SEED)
+        assert done.broken is None, f"seed {SEED}, case '{kind} {number}': {done.broken}\n{done}"
+        assert len(done.script.steps) == STEPS[done.script.world]
+
+
+@pytest.mark.proves("TST-38", "QUE-28")
+@pytest.mark.parametrize(("profile", "share"), EXACT)
+def test_whatever_is_called_the_queue_follows_its_model(
+    tmp_path: Path, profile: str, share: int
+) -> None:
+    """In all that can be read, after each step; each task has exactly one accepted result."""
+    _share(tmp_path, f"exact {profile}", share)
+
+
+@pytest.mark.proves("TST-38", "QUE-28")
+@pytest.mark.parametrize("share", WOVEN)
+def test_however_calls_are_interleaved_and_broken_off_each_change_has_its_author(
+    tmp_path: Path, share: int
+) -> None:
+    """At the boundaries of transactions, with crashes between and inside of them."""
+    _share(tmp_path, "woven calls", share)
+
+
+def test_the_experiment_tells_how_much_it_tried(tmp_path: Path) -> None:
+    told: list[str] = []
+    findings = run(Plan(tmp_path, seed=3, cases=4, progress=told.append))
+    assert findings.violations == []
+    assert findings.cases == 4
+    assert findings.figures["steps_exact"] == 3 * STEPS["exact"]
+    assert findings.figures["steps_woven"] == STEPS["woven"]
+    assert len(told) == 4

@@ -1,0 +1,86 @@
+"""The judge can be convinced of a defect: each of these is planted, and found."""
+
+from pathlib import Path
+
+import pytest
+
+from outlast.lab.experiment import Plan
+from outlast.lab.power.tally import Tally
+from tests.support.children import Child
+
+
+def _judges_a_planted_defect(defect: str, folder: str) -> None:
+    from pathlib import Path
+
+    from outlast import Outlast
+    from outlast.lab.history import ANSWERED, ASKS
+    from outlast.lab.lives import SetClock
+    from outlast.lab.power.choices import NONE
+    from outlast.lab.power.driving import record_driven
+    from outlast.lab.power.judging import Judge
+    from tests.support.childside import say
+
+    def live(path, write):  # type: ignore[no-untyped-def]
+        app = Outlast(path, clock=SetClock()).open()
+        asked = [ASKS, "1", "a", "enqueue_many", {"ids": ["x", "y"], "payloads": [1, 2]}, 1.0, 0]
+        answer = [ANSWERED, "1", "a", "done", ["x", "y"], 2.0, 0]
+        write(asked)
+        if defect == "acknowledged first":
+            write(answer)
+        if defect == "in two transactions":
+            app.enqueue("work", 1, id="x")
+            app.enqueue("work", 2, id="y")
+        elif defect != "acknowledged and not done":
+            app.enqueue_many("work", [1, 2], id=["x", "y"])
+        if defect == "unasked for":
+            app.enqueue("work", 3, id="z")
+        if defect != "acknowledged first":
+            write(answer)
+
+    place = Path(folder)
+    (place / "store").mkdir()
+    (place / "images").mkdir()
+    recording = record_driven(live, place / "store" / "a.db", place / "life", [])
+    judge = Judge(recording, place / "images")
+    verdicts = judge.learn()
+    verdicts += [judge.judge(cut, NONE) for cut in range(len(recording.events) + 1)]
+    say([[verdict.choice, *complaint] for verdict in verdicts for complaint in verdict.complaints])
+
+
+@pytest.mark.parametrize(
+    ("defect", "choices", "kind", "words"),
+    [
+        ("acknowledged first", {"none", "all"}, "lost", "x was stored by"),
+        ("acknowledged and not done", {"none", "all"}, "lost", "x was stored by"),
+        ("in two transactions", {"all"}, "broken", "was done in 2 transactions"),
+        ("unasked for", {"none", "all"}, "lost", "phantom: z was never asked for"),
+    ],
+)
+def test_a_planted_defect_is_found(
+    tmp_path: Path, defect: str, choices: set[str], kind: str, words: str
+) -> None:
+    with Child(_judges_a_planted_defect, defect, tmp_path.resolve()) as child:
+        complaints = child.hear()
+    assert {choice for choice, one, text in complaints if one == kind and words in text} == choices
+
+
+def test_without_a_defect_nothing_is_found(tmp_path: Path) -> None:
+    with Child(_judges_a_planted_defect, "none", tmp_path.resolve()) as child:
+        assert child.hear() == []
+
+
+def test_a_control_that_does_no_harm_says_that_the_experiment_is_blind(tmp_path: Path) -> None:
+    tally = Tally(Plan(tmp_path))
+    tally.controlled("off", "settle", [(1, "none", "image", [])])
+    tally.check_controls()
+    (finding,) = tally.findings
+    assert "this experiment is blind" in finding.what
+
+
+def test_a_normal_sync_may_lose_and_not_break(tmp_path: Path) -> None:
+    tally = Tally(Plan(tmp_path))
+    tally.controlled("normal", "settle", [(1, "none", "image", [("lost", "the last commit")])])
+    assert tally.findings == []
+    tally.controlled("normal", "settle", [(2, "none", "image", [("broken", "a page")])])
+    (finding,) = tally.findings
+    assert finding.case == "normal/settle/cut 2/none"
