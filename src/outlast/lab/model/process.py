@@ -24,7 +24,7 @@ from outlast.engine.intake import Intake
 from outlast.engine.session import Session
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
-from outlast.store.records import Principal
+from outlast.store.records import Opened, Principal
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Holding
@@ -149,8 +149,8 @@ class _MortalRegistry(Registry):
 
     def __init__(self, pause: Pause, births: Iterator[int] | None) -> None:
         super().__init__(
-            lambda folder, openers, settings, assists: _MortalStore(
-                folder, openers, settings, pause, births
+            lambda folder, openers, settings, assists, opened: _MortalStore(
+                folder, openers, settings, pause, births, opened
             )
         )
         self.pause = pause
