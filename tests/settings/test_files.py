@@ -12,31 +12,39 @@ from tests.settings.conftest import Write
 NESTED_YAML = """\
 queue:
   recovery:
+    enabled: true
+    mode: manual
     action: pending  # retry, fail, pending
     maxRecoveryAttempts: 5
-    integrityCheckOnStartup: true
+    integrityCheckOnStartup: false
 
   heartbeat:
     intervalSeconds: 20
     staleThresholdMultiplier: 4
-    detectionIntervalSeconds: 60
+    detectionIntervalSeconds: 45
     graceSeconds: 7
 """
 NESTED_TOML = """\
 [queue.recovery]
+enabled = true
+mode = "manual"
 action = "pending"
 maxRecoveryAttempts = 5
-integrityCheckOnStartup = true
+integrityCheckOnStartup = false
 
 [queue.heartbeat]
 intervalSeconds = 20
 staleThresholdMultiplier = 4
-detectionIntervalSeconds = 60
+detectionIntervalSeconds = 45
 graceSeconds = 7
 """
 FLAT = """\
+recovery_enabled = true
+recovery_mode = "manual"
 recovery_action = "pending"
 max_recovery_attempts = 5
+integrity_check_on_startup = false
+detection_interval_seconds = 45
 heartbeat_interval_seconds = 20
 heartbeat_stale_seconds = "80s"
 heartbeat_grace_seconds = "7s"
@@ -46,22 +54,28 @@ heartbeat_grace_seconds = "7s"
 def test_nested_keys_mean_the_same_as_the_flat_names(write: Write) -> None:
     flat = Settings.load(write(FLAT))
     assert flat.heartbeat.stale_ms == 80_000
+    assert (flat.mode, flat.integrity_check_on_startup) == ("manual", False)
+    assert flat.detection_interval_seconds == 45
     assert Settings.load(write(f"[outlast]\n{FLAT}")) == flat
     assert Settings.load(write(NESTED_TOML)) == flat
     assert Settings.load(write(NESTED_YAML, "my.yaml")) == flat
     assert Settings.load(write(NESTED_YAML, "my.yml")) == flat
 
 
-def test_a_key_without_effect_is_checked_and_the_log_says_so(
+def test_a_nested_key_is_checked_like_its_knob_and_the_log_has_nothing_to_say(
     write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     Settings.load(write(NESTED_TOML))
-    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("queue.recovery.integrityCheckOnStartup in settings file")
-    assert said[1].startswith("queue.heartbeat.detectionIntervalSeconds in settings file")
+    assert caplog.records == []
     with pytest.raises(InvalidInput, match=r"integrityCheckOnStartup in .* must be true or false"):
         Settings.load(write("[queue.recovery]\nintegrityCheckOnStartup = 3"))
+    with pytest.raises(InvalidInput, match=r"detectionIntervalSeconds in .* must be"):
+        Settings.load(write("[queue.heartbeat]\ndetectionIntervalSeconds = -1"))
+
+
+def test_the_word_off_needs_no_quotes_in_yaml(write: Write) -> None:
+    settings = Settings.load(write("queue:\n  recovery:\n    mode: off\n", "my.yaml"))
+    assert (settings.recovery_mode, settings.mode, settings.recovers) == ("off", "off", False)
 
 
 @pytest.mark.parametrize(

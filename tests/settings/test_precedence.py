@@ -29,7 +29,14 @@ SAMPLES = {
     "lease_seconds_by_kind": Sample({"a": 61}, "a=62, b=5m", {"a": "63s"}, {"a": 62, "b": 300}),
     "max_retries": COUNT,
     "max_recovery_attempts": COUNT,
+    "recovery_enabled": Sample(False, "yes", False, True),
+    "recovery_mode": Sample("manual", "OFF", "auto", "off"),
     "recovery_action": Sample("fail", "pending", "retry", "pending"),
+    "recovery_action_by_kind": Sample(
+        {"a": "none"}, "a=fail, b=pending", {"a": "retry"}, {"a": "fail", "b": "pending"}
+    ),
+    "integrity_check_on_startup": Sample(False, "on", False, True),
+    "exclusive": Sample(True, "0", True, False),
     "retry_backoff_seconds": PERIOD,
     "retry_backoff_cap_seconds": PERIOD,
     "idempotency_ttl_seconds": PERIOD,
@@ -43,6 +50,7 @@ SAMPLES = {
     "heal_at_claim": Sample(False, "on", False, True),
     "heal_interval_seconds": PERIOD,
     "heal_batch": COUNT,
+    "detection_interval_seconds": PERIOD,
     "open_timeout_seconds": PERIOD,
     "write_timeout_seconds": PERIOD,
     "stall_seconds": PERIOD,
@@ -79,7 +87,11 @@ def test_an_argument_wins_over_a_variable_and_a_variable_over_the_file(
     assert found({}) == sample.in_file
     assert found(variables) == sample.variable_value != sample.in_file
     argument = sample.as_argument
-    expected = {"a": 63} if isinstance(argument, dict) else ARGUMENT_VALUES.get(argument, argument)
+    expected = argument
+    if name == "lease_seconds_by_kind":
+        expected = {"a": 63}
+    elif not isinstance(argument, dict):
+        expected = ARGUMENT_VALUES.get(argument, argument)
     assert found(variables, **{name: argument}) == expected != sample.variable_value
     assert found({}, **{name: argument}) == expected
 

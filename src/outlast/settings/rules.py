@@ -95,8 +95,10 @@ class OneOf(NamedTuple):
             _refuse(label, f"one of {', '.join(self.words)}", value)
 
     def read(self, value: Any, label: str) -> Any:
-        """The word, in capitals or not."""
+        """The word, in capitals or not; YAML says False where `off` has no quotes."""
         word = value.strip().lower() if isinstance(value, str) else value
+        if word is False and "off" in self.words:
+            word = "off"
         self.check(word, label)
         return word
 
