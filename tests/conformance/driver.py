@@ -52,6 +52,16 @@ def key_for(text: str, kind: str = "work", payload: Any = None) -> Key:
     return Key(text, codec.request_hash(kind, payload), DAY_MS)
 
 
+def expiry_of(worker: str, retry: int, limit: int = 3) -> dict[str, Any]:
+    """What the checkpoint of a lease that ran out says."""
+    return {
+        "cause": "lease_expired",
+        "error": f"the lease of worker {worker} ran out",
+        "retry": retry,
+        "limit": limit,
+    }
+
+
 class Driver(NamedTuple):
     """What a test does to a store, in one line each."""
 

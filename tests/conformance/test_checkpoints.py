@@ -5,7 +5,7 @@ import pytest
 from outlast import LeaseLost
 from outlast.domain import codec
 from outlast.domain.task import CHECKPOINT_TYPES
-from tests.conformance.driver import COMPLETED, RELEASED, Driver
+from tests.conformance.driver import COMPLETED, RELEASED, Driver, expiry_of
 
 EIGHT = {
     "iteration_start", "iteration_end", "tool_executed", "llm_response", "approval_point",
@@ -70,7 +70,11 @@ def test_a_zombie_cannot_append(driver: Driver, successor: str) -> None:
     for stale in (zombie, holder):
         with pytest.raises(LeaseLost, match="t1"):
             driver.checkpoint(stale, "iteration_end", "settled")
-    assert [found.data for found in driver.store.checkpoints("t1", None, 10)] == [1]
+    kept = driver.store.checkpoints("t1", None, 10)
+    assert [(found.type, found.data) for found in kept] == [
+        ("iteration_end", 1),
+        ("error_boundary", expiry_of("a", retry=1)),
+    ]
 
 
 @pytest.mark.proves("CKP-05")

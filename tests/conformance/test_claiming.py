@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from outlast.domain.lifecycle import Parked
-from outlast.store.records import ClaimRequest
+from outlast.store.records import ClaimRequest, Healed
 from tests.conformance.driver import LEASE_MS, Driver
 
 
@@ -126,7 +126,7 @@ def test_a_take_removes_the_best_tasks_and_leaves_recovery_nothing_to_do(driver:
     assert driver.store.history("t1") is None
     assert [task.id for task in driver.store.take(_request(9), driver.clock.now())] == ["t2"]
     assert driver.store.take(_request(9), driver.clock.now()) == []
-    assert driver.lose() == (0, 0, ())
+    assert driver.lose() == Healed()
     assert driver.store.counts(None)["pending"] == 1
 
 

@@ -3,6 +3,7 @@ from dataclasses import asdict
 import pytest
 
 from outlast.domain.lifecycle import RecoveryAction
+from outlast.store.records import Healed
 from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, PATIENCE, RELEASED, Driver
 
 
@@ -55,11 +56,12 @@ def test_a_task_lost_each_time_runs_four_times_and_fails(driver: Driver) -> None
     driver.add("t1")
     for attempt in (1, 2, 3):
         assert driver.claim_one().attempt == attempt
-        assert driver.lose() == (1, 0, ())
+        assert driver.lose() == Healed(put_back=1)
     assert driver.claim_one().attempt == 4
-    assert driver.lose() == (0, 1, ())
+    assert driver.lose() == Healed(failed=1)
     task = driver.get("t1")
     assert (task.status, task.recovery_count, task.retry_count) == ("failed", 3, 0)
+    assert task.error == "lost 4 of 4 times, the last time: the lease of worker w1 ran out"
     assert driver.moves("t1")[-1] == "max_retries_exceeded"
     assert driver.claim() == []
 
@@ -92,7 +94,7 @@ def test_under_the_pending_action_a_crash_loop_ends_with_the_fourth_loss(driver:
 def test_under_the_fail_action_the_first_loss_is_the_last(driver: Driver) -> None:
     driver.add("t1")
     driver.claim_one()
-    assert driver.lose(RecoveryAction.FAIL) == (0, 1, ())
+    assert driver.lose(RecoveryAction.FAIL) == Healed(failed=1)
     assert driver.get("t1").status == "failed"
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from outlast import LeaseLost
 from outlast.domain.lifecycle import Cause, Outcome
-from outlast.store.records import Grant
+from outlast.store.records import Grant, Healed
 from tests.conformance.driver import BROKEN, COMPLETED, LEASE_MS, PATIENCE, RELEASED, Driver
 
 
@@ -43,7 +43,8 @@ def test_a_zombies_every_write_is_refused_and_the_new_holders_result_stands(
     with pytest.raises(LeaseLost):
         driver.checkpoint(zombie, "manual_checkpoint")
     assert driver.get("t1") == before
-    assert driver.store.checkpoints("t1", None, 10) == []
+    kept = driver.store.checkpoints("t1", None, 10)
+    assert [(found.type, found.attempt) for found in kept] == [("error_boundary", 1)]
     assert driver.settle(holder, COMPLETED, "fresh")
     assert driver.get("t1").result == "fresh"
 
@@ -152,7 +153,7 @@ def test_a_live_lease_is_taken_by_nobody(driver: Driver) -> None:
     before = driver.get("t1")
     for _ in range(5):
         driver.clock.advance("59s")
-        assert driver.heal() == (0, 0, ())
+        assert driver.heal() == Healed()
         assert driver.claim("w2") == []
     assert driver.get("t1") == before
     assert driver.settle(claimed)

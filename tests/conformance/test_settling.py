@@ -51,7 +51,9 @@ def test_every_way_to_fail_for_good_fills_the_same_columns(driver: Driver) -> No
         assert task.completed_at == task.state_changed_at
         assert task.error
         assert _lease_fields(task) == {None}
-    assert driver.get("lost").error == "the lease of worker w1 ran out"
+    assert driver.get("lost").error == (
+        "lost 1 of 1 times, the last time: the lease of worker w1 ran out"
+    )
 
 
 @pytest.mark.proves("QUE-15")
