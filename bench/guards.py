@@ -153,7 +153,7 @@ def insert(tx: Transaction, rows: list[Row]) -> None:
 def register(tx: Transaction) -> int:
     host = {"host": "h", "boot_id": "b", "pid": 1, "pid_started": 1, "pid_namespace": "n"}
     file = {"incarnation": "i", "name": "w", "lock_file": "f", "lock_inode": 1}
-    return int(tx.value("register_worker", host | file | {"now": 1, "mono": 1}))
+    return int(tx.value("register_worker", host | file | {"now": 1, "mono": 1, "oom_kills": None}))
 
 
 def drain(tx: Transaction, holder: int) -> None:
@@ -166,7 +166,7 @@ def drain(tx: Transaction, holder: int) -> None:
         "from": "running", "to": "completed", "actor": "worker", "reason": "completed",
         "attempt": 0, "retry_count": 0, "recovery_count": 0, "error": None, "parked": None,
         "not_before": None, "is_final": 1, "now": NOW.utc_ms + 9,
-        "exit_signal": None, "peak_memory_bytes": None,
+        "exit_signal": None, "peak_memory_bytes": None, "run_id": None,
     }  # fmt: skip
     while seqs := claim(tx, claiming):
         tx.connection.execute("BEGIN IMMEDIATE")

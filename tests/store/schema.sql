@@ -5,6 +5,16 @@ CREATE TABLE blobs (
     PRIMARY KEY (task_seq, part)
 ) STRICT;
 
+CREATE TABLE events (
+    pos         INTEGER PRIMARY KEY,
+    kind        TEXT NOT NULL,
+    incarnation TEXT,
+    worker_id   TEXT,
+    run_id      INTEGER,
+    data        TEXT NOT NULL DEFAULT '{}',
+    at          INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE groups (
     id         TEXT PRIMARY KEY,
     created_at INTEGER NOT NULL
@@ -36,6 +46,31 @@ CREATE TABLE queues (
     name      TEXT PRIMARY KEY,
     paused_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE recovery_runs (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    incarnation   TEXT NOT NULL,
+    pid           INTEGER NOT NULL,
+    host          TEXT NOT NULL,
+    boot_id       TEXT NOT NULL,
+    trigger       TEXT NOT NULL,
+    started_at    INTEGER NOT NULL,
+    completed_at  INTEGER,
+    session_ended_at INTEGER,
+    previous      TEXT NOT NULL,
+    crashed_at    INTEGER,
+    put_back      INTEGER NOT NULL DEFAULT 0,
+    failed        INTEGER NOT NULL DEFAULT 0,
+    held          INTEGER NOT NULL DEFAULT 0,
+    skipped       INTEGER NOT NULL DEFAULT 0,
+    found_running INTEGER NOT NULL DEFAULT 0,
+    wal_bytes     INTEGER,
+    wal_frames    INTEGER,
+    details       TEXT NOT NULL DEFAULT '{}',
+    CONSTRAINT run_previous CHECK (
+        CASE previous WHEN 'clean' THEN 1 WHEN 'unclean' THEN 1 WHEN 'none' THEN 1
+                      WHEN 'in use' THEN 1 ELSE 0 END)
+) STRICT;
 
 CREATE TABLE task_checkpoints (
     pos             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -147,7 +182,7 @@ CREATE TABLE transitions (
     worker_id   TEXT,
     error       TEXT,
     at          INTEGER NOT NULL
-, exit_signal INTEGER, peak_memory_bytes INTEGER) STRICT;
+, exit_signal INTEGER, peak_memory_bytes INTEGER, run_id INTEGER) STRICT;
 
 CREATE TABLE workers (
     seq           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -164,7 +199,7 @@ CREATE TABLE workers (
     registered_at INTEGER NOT NULL,
     beat_at       INTEGER NOT NULL,
     beat_mono_ms  INTEGER NOT NULL,
-    ended_at      INTEGER, task_seq INTEGER REFERENCES tasks (seq) ON DELETE SET NULL, progress TEXT, serves TEXT, stuck TEXT,
+    ended_at      INTEGER, task_seq INTEGER REFERENCES tasks (seq) ON DELETE SET NULL, progress TEXT, serves TEXT, stuck TEXT, peak_memory_bytes INTEGER, oom_kills INTEGER,
     UNIQUE (incarnation, name),
     CONSTRAINT worker_state CHECK (
         CASE state WHEN 'alive' THEN ended_at IS NULL
@@ -181,6 +216,8 @@ CREATE INDEX idx_checkpoints_task_sequence ON task_checkpoints (group_id, pos)
 CREATE INDEX idx_checkpoints_type ON task_checkpoints (checkpoint_type, created_at DESC);
 
 CREATE UNIQUE INDEX idx_checkpoints_work_item ON task_checkpoints (task_seq, sequence_number);
+
+CREATE INDEX idx_events_kind ON events (kind, pos);
 
 CREATE INDEX idx_heartbeats_timestamp ON workers (beat_at);
 
@@ -212,6 +249,10 @@ CREATE INDEX idx_tasks_ready_by_group_kind ON tasks (group_id, queue, kind, prio
 
 CREATE INDEX idx_tasks_ready_by_kind ON tasks (queue, kind, priority DESC, seq)
     WHERE status = 'pending' AND parked IS NULL;
+
+CREATE INDEX idx_tasks_recovered ON tasks (recovery_count) WHERE recovery_count > 1;
+
+CREATE INDEX idx_transitions_run ON transitions (run_id, pos) WHERE run_id IS NOT NULL;
 
 CREATE INDEX idx_transitions_task ON transitions (task_seq);
 
@@ -289,6 +330,11 @@ WHEN EXISTS (SELECT 1 FROM task_checkpoints WHERE pos = new.pos)
                 WHERE task_seq = new.task_seq AND sequence_number = new.sequence_number)
 BEGIN
     SELECT RAISE(ABORT, 'checkpoints are append-only');
+END;
+
+CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+BEGIN
+    SELECT RAISE(ABORT, 'events are append-only');
 END;
 
 CREATE TRIGGER transitions_are_never_changed BEFORE UPDATE ON transitions
@@ -401,7 +447,7 @@ FROM tasks t;
 CREATE VIEW task_situations AS
 SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count, t.max_retries,
        t.max_recoveries, t.token, t.holder, t.worker_id, t.unstarted, t.keyed,
-       t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms
+       t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms, t.kind, t.heartbeat_at
 FROM tasks t;
 
 CREATE VIEW work_items AS

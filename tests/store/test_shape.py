@@ -182,7 +182,7 @@ def test_the_measure_tells_one_call_for_many_from_many_calls(app: Outlast, calls
 
 
 # Tables of a handful of rows, and the small answer of a query that walked its index.
-SMALL = {"SCAN queues", "SCAN h"}
+SMALL = {"SCAN queues", "SCAN locks", "SCAN h"}
 
 
 @pytest.mark.proves("PRF-08")

@@ -22,6 +22,7 @@ from outlast.store.sqlite.orphans import (
     kinds_concerned,
     leases_ran_out,
     names,
+    spared_count,
     standings,
     was_heard_of,
 )
@@ -114,8 +115,8 @@ class Healer:
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         return Healed(
             tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
-            deaths=tuple(tally.deaths), unfit=tuple(tally.unfit), stale_workers=names(stale),
-            locks_freed=locks_freed,
+            spared_count(self._readers, dead, this.now, this.policy), tuple(tally.deaths),
+            tuple(tally.unfit), names(stale), locks_freed,
         )  # fmt: skip
 
     def _bury(self, found: Judged, this: Round, tally: Tally) -> None:

@@ -71,6 +71,22 @@ def held_by(tx: Transaction, peer: Peer, limit: int, kinds: Values = ALL_KINDS) 
     return standings(tx, "orphans_of_incarnation", values | kinds)
 
 
+def spared_count(
+    readers: Readers, dead: Sequence[Judged], now: Instant, policy: RecoveryPolicy
+) -> int:
+    """How many orphans are left alone because of their kind."""
+    kinds = kinds_concerned(policy)
+    if kinds == ALL_KINDS:
+        return 0
+    values = {
+        "dead": json.dumps([found.peer.incarnation for found in dead]),
+        "boot_id": _host.boot_id(),
+        "mono": now.mono_ms,
+        "now": now.utc_ms,
+    }
+    return int(readers.read("counting", lambda tx: tx.value("spared_count", values | kinds)))
+
+
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
     """The rows of a query as decisions need them."""
     return [Standing._make(row) for row in tx.rows(name, values)]

@@ -67,7 +67,7 @@ def last(tx: Transaction, trigger: str | None) -> RecoveryReport | None:
 def _report(row: tuple[Any, ...]) -> RecoveryReport:
     (
         run_id, _, pid, host, trigger, started_at, completed_at, previous, crashed_at, put_back,
-        failed, held, skipped, running_before, wal_bytes, wal_frames, details,
+        failed, held, skipped, found_running, wal_bytes, wal_frames, details,
     ) = row  # fmt: skip
     done = _details.decode(details)
     return RecoveryReport(
@@ -80,7 +80,7 @@ def _report(row: tuple[Any, ...]) -> RecoveryReport:
         completed_at=utc_of(completed_at),
         previous=PreviousStop(previous),
         crashed_at=utc(crashed_at),
-        tasks_running_before=running_before,
+        tasks_running_before=found_running,
         tasks_put_back=put_back,
         tasks_failed=failed,
         tasks_held=held,

@@ -15,7 +15,7 @@ CREATE TABLE recovery_runs (
     failed        INTEGER NOT NULL DEFAULT 0,
     held          INTEGER NOT NULL DEFAULT 0,
     skipped       INTEGER NOT NULL DEFAULT 0,
-    running_before INTEGER NOT NULL DEFAULT 0,
+    found_running INTEGER NOT NULL DEFAULT 0,
     wal_bytes     INTEGER,
     wal_frames    INTEGER,
     details       TEXT NOT NULL DEFAULT '{}',

@@ -1,5 +1,5 @@
 INSERT INTO recovery_runs (incarnation, pid, host, boot_id, trigger, started_at, previous,
-                           crashed_at, running_before, wal_bytes, wal_frames)
+                           crashed_at, found_running, wal_bytes, wal_frames)
 VALUES (:incarnation, :pid, :host, :boot_id, :trigger, :now, :previous, :crashed_at,
         (SELECT count(*) FROM tasks INDEXED BY idx_work_items_lease_expiry
          WHERE status = 'running'),
