@@ -51,7 +51,7 @@ def test_the_table_knows_every_sign() -> None:
 
 HOLDERS = [None, *(Judgement(one, "") for one in Liveness)]
 LEASES_LEFT_MS = [None, -1, 0, 1]
-TASKS = {
+TASKS: dict[tuple[Liveness | None, int | None], Orphaned | None] = {
     **{(None, left): Orphaned.NO_HOLDER for left in LEASES_LEFT_MS},
     **{(one, None): Orphaned.NO_HOLDER for one in Liveness},
     **{(Liveness.DEAD, left): Orphaned.HOLDER_DEAD for left in (-1, 0, 1)},

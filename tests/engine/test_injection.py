@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast import DatabaseError, Instant, Outlast, RecoveryFailed, Settings
-from outlast.engine.heal import recover
+from outlast.engine.recover import recover
 from outlast.engine.session import Session
 from outlast.store.records import Healed
 from outlast.testing import ManualClock
@@ -97,11 +97,11 @@ def test_nothing_is_served_while_recovery_fails_and_the_next_call_tries_again(
         None,
     ]
 
-    def flaky(session: Session) -> Healed:
+    def flaky(session: Session) -> None:
         error = tries.pop(0)
         if error is not None:
             raise error
-        return recover(session)
+        recover(session)
 
     app = Outlast(database, clock=clock, recovery=flaky)
     with pytest.raises(RecoveryFailed, match=r"heal failed: OSError: disk; nothing was handed out"):

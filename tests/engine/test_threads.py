@@ -14,9 +14,10 @@ import pytest
 
 from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
 from outlast.clock import Instant
-from outlast.engine import claim, heal
+from outlast.engine import claim
+from outlast.engine.recover import recover
 from outlast.engine.session import Session
-from outlast.store.records import FlushResult, Healed
+from outlast.store.records import FlushResult
 from outlast.store.sqlite.serving import Serving
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
@@ -52,10 +53,10 @@ def test_a_first_look_beside_a_first_opening_to_serve_drops_nobodys_session(
         first.enqueue("work", id="t")
     recovering, looked = threading.Event(), threading.Event()
 
-    def slow_recovery(session: Session) -> Healed:
+    def slow_recovery(session: Session) -> None:
         recovering.set()
         looked.wait(0.3)
-        return heal.recover(session)
+        recover(session)
 
     app = Outlast(database, clock=clock, recovery=slow_recovery)
 

@@ -11,7 +11,7 @@ from outlast.clock import Clock
 from outlast.errors import OutlastError
 from outlast.lab.lives import SetClock
 from outlast.lab.replay import FINAL
-from outlast.lab.stored import Stored, foreign_stored
+from outlast.lab.stored import Stored, changed_tables, foreign_stored
 from outlast.lab.wholeness import Violation, violations_of_file
 
 LIMIT = 500
@@ -32,8 +32,7 @@ def after_reopening(
         *_changed(before, once),
         *(
             Violation("reopening", "", f"twice is not once in table {table}")
-            for table in sorted(once.content.keys() | twice.content.keys())
-            if once.content.get(table) != twice.content.get(table)
+            for table in changed_tables(once, twice)
         ),
     ]
 

@@ -252,7 +252,11 @@ LIVES = {
         frozenset(_each("claim", "updated") | _each("renew") | _each("beat") | _each("checkpoint")),
     ),
     "settle": Life(founded, settle, frozenset(_each("settle", "logged", "updated"))),
-    "heal": Life(orphaned, heal, frozenset(_each("heal") | _each("purge") | {"settle.updated"})),
+    "heal": Life(
+        orphaned,
+        heal,
+        frozenset(_each("recover") | _each("heal") | _each("purge") | {"settle.updated"}),
+    ),
     "keep": Life(
         founded,
         keep,

@@ -116,6 +116,30 @@ class Stored:
         return {task.id: task.status for task in self.tasks.values()}
 
 
+# What an opening writes down about itself: its run, the run's events, and the counters of both.
+_OF_THE_OPENING = frozenset({"recovery_runs", "sqlite_sequence"})
+
+
+def changed_tables(once: Stored, twice: Stored) -> list[str]:
+    """The tables that differ between two openings of which the second had nothing to do."""
+    before, after = (
+        {name: _beside_runs(name, rows) for name, rows in one.content.items()}
+        for one in (once, twice)
+    )
+    return [
+        name
+        for name in sorted(before.keys() | after.keys())
+        if name not in _OF_THE_OPENING and before.get(name) != after.get(name)
+    ]
+
+
+def _beside_runs(table: str, rows: Rows) -> Rows:
+    """A run says when it begins and ends; a worker found dead by the second one is a difference."""
+    if table != "events":
+        return rows
+    return [row for row in rows if not str(row[1]).startswith("recovery.")]
+
+
 def read_stored(path: Path | str, with_content: bool = False) -> Stored:
     """Read a file that nobody in this process has open; it may be changed by being opened."""
     uri = f"{Path(path).absolute().as_uri()}?mode=rw"

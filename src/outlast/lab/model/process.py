@@ -150,7 +150,7 @@ class _MortalRegistry(Registry):
     def __init__(self, pause: Pause, births: Iterator[int] | None) -> None:
         super().__init__(
             lambda folder, openers, settings, assists, opened: _MortalStore(
-                folder, openers, settings, pause, births, opened
+                folder, openers, settings, pause, births, opened=opened
             )
         )
         self.pause = pause
@@ -188,6 +188,7 @@ class _MortalStore(SqliteStore):
         settings: Settings,
         pause: Pause,
         births: Iterator[int] | None,
+        *,
         opened: Opened,
     ) -> None:
         super().__init__(folder, openers, settings, opened=opened)

@@ -11,7 +11,7 @@ from outlast.domain.orphans import Judgement, Liveness
 from outlast.errors import DatabaseError
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.sqlite import expiry, forensics
-from outlast.store.sqlite.events import WORKER_DEAD, add_event
+from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, bury
 from outlast.store.sqlite.orphans import (
@@ -271,9 +271,19 @@ class Step:
         self.endings = _endings(self.found, self._sweep.cause)
         expiry.add_boundaries(tx, self.endings, self._this.now)
         moved = move(tx, self.endings, self._this.now, run_id=self._this.run_id)
+        if moved and self._this.run_id is not None:
+            self._note_progress(tx, moved)
         if self.is_last:
             self._sweep.last(tx)
         return moved
+
+    def _note_progress(self, tx: Transaction, moved: Sequence[Transition]) -> None:
+        back = sum(one.to is Status.PENDING for one in moved)
+        data = {"put_back": back, "failed": len(moved) - back}
+        add_event(
+            tx, RECOVERY_PROGRESS, self._this.now, data,
+            run_id=self._this.run_id, worker=self._sweep.worker,
+        )  # fmt: skip
 
 
 def _endings(found: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Ending]:

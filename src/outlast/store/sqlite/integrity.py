@@ -1,14 +1,22 @@
 """Whether the file is sound, in SQLite's own opinion; asked before anything is changed."""
 
+import logging
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import apsw
 
 from outlast.domain.integrity import IntegrityResult, Verdict
+from outlast.domain.worker import PreviousStop
+from outlast.errors import RecoveryFailed
+from outlast.settings import Settings
+from outlast.store.sqlite.marker import Left
 from outlast.store.sqlite.statements import sql
 
 MOST_ERRORS = 100
+
+log = logging.getLogger("outlast.store")
 
 
 def check(connection: apsw.Connection, is_quick: bool) -> IntegrityResult:
@@ -35,6 +43,25 @@ def _in_words(statement: str, row: tuple[object, ...]) -> str:
         table, rowid, parent, _ = row
         return f"row {rowid} of {table} refers to a row of {parent} that is not there"
     return str(row[0])
+
+
+def check_after_bad_stop(
+    connection: apsw.Connection, path: Path, settings: Settings, left: Left
+) -> IntegrityResult:
+    """After a bad stop the file is checked; what is found wrong stops us before we touch it."""
+    if not settings.integrity_check_on_startup:
+        return IntegrityResult(Verdict.SKIPPED, reason="it is switched off")
+    if left.stop is not PreviousStop.UNCLEAN:
+        return IntegrityResult(Verdict.SKIPPED, reason="the last stop was clean")
+    result = check(connection, is_quick=True)
+    if not result.passed:
+        found = "; ".join(result.errors[:3])
+        log.error("%s failed its check: %s", path, "; ".join(result.errors))
+        raise RecoveryFailed(
+            f"{path} is damaged ({found}); nothing in it was changed. Keep a copy of it and of its"
+            " -wal file, and restore a backup"
+        )
+    return result
 
 
 class Prepared(NamedTuple):

@@ -18,7 +18,6 @@ from outlast.errors import (
     MigrationRefused,
     NetworkFilesystem,
     NotAStore,
-    RecoveryFailed,
     SchemaError,
     SchemaNewer,
     StoreBusy,
@@ -38,7 +37,7 @@ from outlast.store.sqlite.connection import (
 from outlast.store.sqlite.files import SideFolder, sync_folder
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.guard import file_id
-from outlast.store.sqlite.integrity import Prepared, check
+from outlast.store.sqlite.integrity import Prepared, check_after_bad_stop
 from outlast.store.sqlite.liveness import Peer, judge, sweep_strays
 from outlast.store.sqlite.marker import Left, how_it_was_left
 from outlast.store.sqlite.openers import OpenersLock
@@ -234,7 +233,7 @@ def prepare(
     with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
         try:
             ours = refuse_foreign_file(connection, path)
-            integrity = _integrity(connection, path, settings, left) if ours else NEW_FILE
+            integrity = check_after_bad_stop(connection, path, settings, left) if ours else NEW_FILE
             lacking = migrate.pending(connection)
             if ours and lacking:
                 if settings.migrate == "manual" and not by_hand:
@@ -250,25 +249,6 @@ def prepare(
             raise explained(error, f"preparing {path}", path) from error
     names = tuple(f"{step.number:04d}_{step.name}" for step in lacking)
     return Prepared(True, not ours, wal_bytes, flushed.frames_moved, integrity, names)
-
-
-def _integrity(
-    connection: apsw.Connection, path: Path, settings: Settings, left: Left
-) -> IntegrityResult:
-    """After a bad stop the file is checked; what is found wrong stops us before we touch it."""
-    if not settings.integrity_check_on_startup:
-        return IntegrityResult(Verdict.SKIPPED, reason="it is switched off")
-    if left.stop is not PreviousStop.UNCLEAN:
-        return IntegrityResult(Verdict.SKIPPED, reason="the last stop was clean")
-    result = check(connection, is_quick=True)
-    if not result.passed:
-        found = "; ".join(result.errors[:3])
-        log.error("%s failed its check: %s", path, "; ".join(result.errors))
-        raise RecoveryFailed(
-            f"{path} is damaged ({found}); nothing in it was changed. Keep a copy of it and of its"
-            " -wal file, and restore a backup"
-        )
-    return result
 
 
 def _size_of_log(path: Path) -> int:
