@@ -210,15 +210,18 @@ class Serving(SqliteReads):
     def _leave(self, now: Instant) -> None:
         """No claim comes after this one transaction, so nothing is left behind."""
 
+        if self._holding.is_assisting:
+            return
+        incarnation = self._holding.end_soon()
+
         def operation(tx: Transaction) -> None:
-            self._holding.is_ending = True
-            values = {"incarnation": self._holding.id, "limit": -1}
+            values = {"incarnation": incarnation, "limit": -1}
             held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
             settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
-            ending = {"incarnation": self._holding.id, "state": "left", "now": now.utc_ms}
+            ending = {"incarnation": incarnation, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
 
-        if self._holding.id and not self._holding.is_assisting:
+        if incarnation:
             self._write("close", operation, wakes=ANYBODY)
 
     def close_at_exit(self, now: Instant, was_interrupted: bool) -> None:
