@@ -53,3 +53,9 @@ def test_the_experiment_tells_how_much_it_tried(tmp_path: Path) -> None:
     assert findings.figures["steps_exact"] == 3 * STEPS["exact"]
     assert findings.figures["steps_woven"] == STEPS["woven"]
     assert len(told) == 4
+
+
+def test_all_cases_of_one_kind_can_be_asked_for(tmp_path: Path) -> None:
+    findings = run(Plan(tmp_path, cases=2, case="exact keys"))
+    assert (findings.cases, findings.figures["steps_exact"]) == (2, 2 * STEPS["exact"])
+    assert findings.figures["steps_woven"] == 0

@@ -14,7 +14,7 @@ from outlast.lab import model
 from outlast.lab.experiment import Finding, Plan
 from outlast.lab.model import run
 from outlast.lab.model.script import parse
-from outlast.lab.model.simulation import repeated
+from outlast.lab.model.simulation import drawn, repeated
 from outlast.store.records import Settlement
 from outlast.store.sqlite import heal, settle
 from outlast.store.sqlite.transaction import Transaction, int_array
@@ -123,7 +123,9 @@ def test_a_missing_check_of_tokens_is_found_and_told_in_a_few_steps(tmp_path: Pa
 
 @pytest.mark.usefixtures("no_token_check")
 def test_a_missing_check_of_tokens_is_found_between_the_transactions_too(tmp_path: Path) -> None:
-    assert _steps(_find(tmp_path, _woven(14))) <= 15
+    runs = (drawn(tmp_path, case, seed=1) for case in _woven(14))
+    broken = next(run.broken for run in runs if run.broken is not None)
+    assert "nobody who held token" in broken
 
 
 @pytest.mark.proves("TST-38")
@@ -148,7 +150,7 @@ def test_a_decision_on_what_was_read_before_the_lock_is_found_by_weaving_alone(
     """No sequence of whole calls can show it: it needs somebody in between."""
     exact = run(Plan(tmp_path, seed=1, case="exact leases 1"))
     assert exact.violations == []
-    assert _steps(_find(tmp_path, _woven(5))) <= 18
+    assert _steps(_find(tmp_path, _woven(4))) <= 24
 
 
 @pytest.mark.usefixtures("refund_under_retry")

@@ -51,7 +51,7 @@ def test_what_is_no_script_is_refused_with_the_line(text: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize("case", ["woven keys 1", "exact leases", "nowhere.txt"])
+@pytest.mark.parametrize("case", ["woven keys 1", "exact", "nowhere.txt"])
 def test_a_case_that_is_not_known_is_refused_with_those_that_are(tmp_path: Path, case: str) -> None:
     with pytest.raises(InvalidInput, match="exact leases 7"):
         run(Plan(tmp_path, case=case))

@@ -171,7 +171,7 @@ class AsyncOutlast(AsyncRegistering, Employing):
             self._handle, kind, payload, options, task_id=id, key=idempotency_key
         )
         if not isinstance(found, Task):
-            found = await self.in_thread(Outlast.get, found)
+            found = await self._hop(enqueue.read, self._handle.serve(), found)
         return found.waiting_by(self.wait)
 
     enqueue_many = _hopping(Outlast.enqueue_many)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from outlast.clock import Instant
 from outlast.domain import codec
@@ -37,7 +37,16 @@ __all__ = [
 ]
 
 Ids = Callable[[], list[str]]
-TaskOrId = Task | str
+
+
+class Unread(NamedTuple):
+    """A task that is stored and may have been there before; as it would be if it is new."""
+
+    id: str
+    as_new: Task
+
+
+TaskOrUnread = Task | Unread
 
 BULK_LIMIT = 100_000
 CHUNK = 10_000
@@ -77,16 +86,18 @@ def enqueue(
     session = opener.serve()
     (stored_id,) = session.store.add((new,), now, also)
     if stored_id != new.id or (key is not None and task_id is not None):
-        return _stored(session, stored_id)
+        return read(session, Unread(stored_id, _as_task(new._replace(id=stored_id), now)))
     return _as_task(new, now)
 
 
-def _stored(session: Session, task_id: str) -> Task:
-    """A task that the commit just made certain; that it cannot be read now is no refusal."""
+def read(session: Session, unread: Unread) -> Task:
+    """A task that the commit just made certain: that it is gone, or unreadable, is no refusal."""
     try:
-        return existing(session, task_id)
+        return existing(session, unread.id)
+    except TaskNotFound:
+        return unread.as_new
     except StoreError as error:
-        raise OutcomeUnknown([task_id], error) from error
+        raise OutcomeUnknown([unread.id], error) from error
 
 
 def enqueue_soon(
@@ -97,14 +108,15 @@ def enqueue_soon(
     *,
     task_id: str | None,
     key: str | None,
-) -> Future[TaskOrId]:
-    """The future of a new task, or of the id of one that was there already."""
+) -> Future[TaskOrUnread]:
+    """The future of a new task, or of one that was perhaps there already and is to be read."""
     new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
 
-    def finish(stored: Ids) -> TaskOrId:
+    def finish(stored: Ids) -> TaskOrUnread:
         (stored_id,) = stored()
-        is_new = stored_id == new.id and (key is None or task_id is None)
-        return _as_task(new, now) if is_new else stored_id
+        if stored_id == new.id and (key is None or task_id is None):
+            return _as_task(new, now)
+        return Unread(stored_id, _as_task(new._replace(id=stored_id), now))
 
     return opener.serve().store.add_soon((new,), now, also).then(finish)
 

@@ -59,9 +59,9 @@ class Intake:
         found = await enqueue.enqueue_soon(self._opener, *new, task_id=given.id, key=given.key)
         if self._functions.when_stored is not None:
             await self._hop(self._functions.when_stored)
-            found = found.id if isinstance(found, Task) else found
+            found = enqueue.Unread(found.id, found) if isinstance(found, Task) else found
         if not isinstance(found, Task):
-            found = await self._hop(enqueue.existing, self._opener.serve(), found)
+            found = await self._hop(enqueue.read, self._opener.serve(), found)
         return found.waiting_by(self._waits)
 
     def put_many(

@@ -95,13 +95,16 @@ class _Checker:
             for call in self._history.of("take")
             if not call.is_done and call.may_have_happened
         )
+        missing: set[str] = set()
         for call in self._history.of("enqueue", "enqueue_many", "retry"):
             asked = dict(
                 zip(call.arguments["ids"], call.arguments.get("payloads", ()), strict=False)
             )
             for task_id in call.value or () if call.is_done else ():
                 task = self._stored.tasks.get(task_id)
-                if task is None and task_id not in taken:
+                if task is None and task_id not in taken | missing:
+                    # One task may be acknowledged many times, to all who name its key.
+                    missing.add(task_id)
                     may_be_missing -= 1
                     if may_be_missing < 0:
                         yield Violation("lost", task_id, f"was stored by {call} and is not there")
@@ -272,6 +275,9 @@ class _Checker:
                 for call in self._history.of(*_REASONS, "complete_many")
                 if call.may_have_happened and [held.task_id, held.token] in _named(call)
             ]
+            if held.worker in self._history.left_at:
+                # Who leaves gives back what it holds; what it asked for later came too late.
+                doubtful.append(self._history.left_at[held.worker])
             if doubtful:
                 return min(doubtful)
         if end.reason.startswith("crash") and killed_at is not None:

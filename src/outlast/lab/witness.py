@@ -28,21 +28,25 @@ class Witness:
     """The verbs of one `Outlast`, as one worker uses them; every call leaves two lines."""
 
     def __init__(
-        self, app: "Outlast", worker: str, write: Write, clock: Clock | None = None
+        self,
+        app: "Outlast",
+        worker: str,
+        write: Write,
+        clock: Clock | None = None,
+        *,
+        names: set[str] | None = None,
     ) -> None:
-        """`clock` is the one the app was given, if it was given one."""
+        """`clock` is the one the app was given, if any; `names` are all that share the app."""
         self.app = app
         self.worker = worker
         self._write = write
         self._clock = clock or SystemClock()
-        self._names = {worker}
+        self._names = set() if names is None else names
+        self._names.add(worker)
 
     def named(self, worker: str) -> "Witness":
         """The same object in the hands of another worker."""
-        other = Witness(self.app, worker, self._write, self._clock)
-        self._names.add(worker)
-        other._names = self._names
-        return other
+        return Witness(self.app, worker, self._write, self._clock, names=self._names)
 
     def call(
         self,

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from outlast.errors import InvalidInput
@@ -59,16 +60,19 @@ def run(plan: Plan) -> Findings:
 
 
 def _cases(plan: Plan) -> Iterator[str]:
-    """One case that was asked for, or all kinds in turn."""
+    """One case that was asked for, all of one kind ('woven calls'), or all kinds in turn."""
+    kinds = list(KINDS)
     if plan.case is not None:
-        yield plan.case
-        return
-    number = 0
+        kinds = [kind for kind in kinds if kind == tuple(plan.case.split())]
+        if not kinds:
+            yield plan.case
+            return
     limit = plan.cases if plan.cases is not None else NATURAL_CASES
-    while number < limit or (plan.cases is None and plan.seconds is not None):
-        world, profile = KINDS[number % len(KINDS)]
-        yield f"{world} {profile} {number // len(KINDS) + 1}"
-        number += 1
+    for number in count():
+        if number >= limit and (plan.cases is not None or plan.seconds is None):
+            return
+        world, profile = kinds[number % len(kinds)]
+        yield f"{world} {profile} {number // len(kinds) + 1}"
 
 
 def _one(plan: Plan, case: str) -> Run:
@@ -81,8 +85,8 @@ def _one(plan: Plan, case: str) -> Run:
         text = Path(case).read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidInput(
-            f"there is no case {case!r}; give one like 'exact leases 7' or 'woven calls 7', a"
-            " script, or the file that a script is kept in"
+            f"there is no case {case!r}; give one like 'exact leases 7' or 'woven calls 7', all"
+            " of a kind like 'woven calls', a script, or the file that a script is kept in"
         ) from error
     return repeated(plan.folder, parse(text), plan.seed)
 

@@ -165,12 +165,15 @@ class Weaving:
 
     def _plain(self, verb: str, who: str) -> dict[str, Any] | None:
         if verb == "enqueue":
+            name = self._name()
+            key = self._one((None, None, None, "k1", "k2", f"k-{name}"))
             return {
-                "task": self._name(),
+                "task": name,
                 "kind": self._one("ab"),
                 "queue": self._one(QUEUES),
                 "priority": self._one((0, 0, 1)),
                 "delay": self._one((None, None, None, 2)),
+                **({} if key is None else {"key": key}),
             }
         if verb == "enqueue_many":
             names = [self._name() for _ in range(self._one((1, 2, 3)))]

@@ -11,6 +11,7 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.transaction import Transaction
 
+_ENDING = "this store is being closed; open it again"
 _DEAD = "another process took this one for dead and put its tasks back; it begins anew"
 
 
@@ -47,6 +48,8 @@ class Holding:
         """This process's incarnation, made if need be."""
         with self._mutex:
             if self._incarnation is None:
+                if self.is_ending:
+                    raise StoreError(_ENDING)
                 try:
                     self._folder.make()
                     self._incarnation = self._born()
@@ -64,7 +67,7 @@ class Holding:
     def row(self, tx: Transaction, worker: str, now: Instant) -> int:
         """The row to claim under, registered in the claim's own transaction if it is new."""
         if self.is_ending:
-            raise StoreError("this store is being closed; open it again")
+            raise StoreError(_ENDING)
         known = self._holders.get(worker)
         if known is not None:
             if tx.value("worker_state", {"seq": known}) != "alive":
@@ -103,6 +106,15 @@ class Holding:
         if doubtful:
             with self._mutex:
                 self.doubtful = tuple(one for one in self.doubtful if one not in doubtful)
+
+    def end_soon(self) -> str:
+        """From now on nobody is handed anything; the incarnation that may hold tasks, or nothing.
+
+        A first claim that is under way has its incarnation already, or gets none any more.
+        """
+        with self._mutex:
+            self.is_ending = True
+            return self.id
 
     def begin_anew(self, declared_dead: Incarnation | None) -> None:
         """After being declared dead: a new incarnation, for only a new one can be alive."""

@@ -226,16 +226,19 @@ class Serving(SqliteReads):
     def _leave(self, now: Instant) -> None:
         """No claim comes after this one transaction, so nothing is left behind."""
 
+        if self._holding.is_assisting:
+            return
+        incarnation = self._holding.end_soon()
+
         def operation(tx: Transaction) -> None:
-            self._holding.is_ending = True
-            values = {"incarnation": self._holding.id, "limit": -1}
+            values = {"incarnation": incarnation, "limit": -1}
             held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
             settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
-            ending = {"incarnation": self._holding.id, "state": "left", "now": now.utc_ms}
+            ending = {"incarnation": incarnation, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
             tx.run("end_session", {"id": self._run_id, "now": now.utc_ms})
 
-        if (self._holding.id or self._run_id) and not self._holding.is_assisting:
+        if incarnation or self._run_id:
             self._write("close", operation, wakes=ANYBODY)
 
     def close_at_exit(self, now: Instant, was_interrupted: bool) -> None:
