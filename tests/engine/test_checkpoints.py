@@ -66,8 +66,14 @@ def test_the_next_attempt_goes_on_counting_where_the_last_one_stopped(
         (lease,) = app.claim("w", lease="1s")
         lease.checkpoint("iteration_end", attempt)
         clock.advance("1s")
-    numbers = [(one.sequence_number, one.attempt) for one in app.checkpoints("t1")]
-    assert numbers == [(1, 1), (2, 2), (3, 3)]
+    numbers = [(one.sequence_number, one.attempt, one.type) for one in app.checkpoints("t1")]
+    assert numbers == [
+        (1, 1, "iteration_end"),
+        (2, 1, "error_boundary"),
+        (3, 2, "iteration_end"),
+        (4, 2, "error_boundary"),
+        (5, 3, "iteration_end"),
+    ]
 
 
 @pytest.mark.proves("CKP-08")
@@ -78,7 +84,8 @@ def test_a_worker_that_lost_its_task_writes_no_checkpoint(app: Outlast, clock: M
     app.claim("w")
     with pytest.raises(LeaseLost):
         zombie.checkpoint("iteration_end", 1)
-    assert app.checkpoints("t1") == []
+    (boundary,) = app.checkpoints("t1")
+    assert (boundary.type, boundary.data["cause"]) == ("error_boundary", "lease_expired")
 
 
 def test_the_newest_of_a_type_can_be_asked_across_tasks(app: Outlast) -> None:

@@ -285,6 +285,7 @@ def test_a_flush_that_a_reader_held_up_is_logged_with_its_pid_and_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app = make_app(flush_pages=50)
+    app.open().flush_wal("truncate")
     flushes = watch(app)
     old = reader()
     app.enqueue("work", "x" * 300_000)

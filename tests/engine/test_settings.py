@@ -112,8 +112,13 @@ def test_a_setting_nobody_knows_is_refused() -> None:
 
 def test_settings_are_plain_data_and_can_be_made_anew_from_it() -> None:
     """A helper process gets them as JSON."""
-    settings = Settings(lease_seconds_by_kind={"slow": 600}, workspace=Path("aside"))
+    settings = Settings(
+        lease_seconds_by_kind={"slow": 600},
+        recovery_action_by_kind={"slow": "none"},
+        workspace=Path("aside"),
+    )
     values = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
-    values["lease_seconds_by_kind"] = dict(settings.lease_seconds_by_kind)
+    for name in ("lease_seconds_by_kind", "recovery_action_by_kind"):
+        values[name] = dict(values[name])
     assert Settings(**json.loads(json.dumps(values))) == settings
     assert dataclasses.replace(settings, lease_seconds=0.2).heartbeat.interval_ms == 67

@@ -28,7 +28,7 @@ class Detector:
         self._ticked_at = clock()
 
     def start(self) -> None:
-        """Begin to look, unless it is switched off."""
+        """Look from now on, unless it is switched off."""
         if self._interval_seconds <= 0 or not self._session.settings.recovers:
             return
         self._thread = threading.Thread(target=self._run, name="outlast detector", daemon=True)

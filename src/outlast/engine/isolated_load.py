@@ -62,10 +62,14 @@ def place_of(function: AnyFunction) -> Place:
 
 
 def _file_of(module: str, fn: Callable[..., Any]) -> str | None:
-    """The file a function came from, also if its module was run and never registered."""
-    known = getattr(sys.modules.get(module), "__file__", None)
+    """The file a function came from, also if its module was run and never registered.
+
+    The function's own globals know best: another module may be registered by the name.
+    """
+    own = getattr(inspect.unwrap(fn), "__globals__", {})
+    known = own.get("__file__") if own.get("__name__") == module else None
     if known is None:
-        known = getattr(inspect.unwrap(fn), "__globals__", {}).get("__file__")
+        known = getattr(sys.modules.get(module), "__file__", None) or own.get("__file__")
     return known if isinstance(known, str) else None
 
 

@@ -157,7 +157,7 @@ class Handing(Serving):
 
         def operation(tx: Transaction) -> None:
             rows = tx.rows("situations_of_row", {"row": row})
-            held = [settle.Standing._make(one) for one in rows]
+            held = [settle.Standing(*one) for one in rows]
             settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
             tx.run("retire_worker", {"row": row, "now": now.utc_ms})
 

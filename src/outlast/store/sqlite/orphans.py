@@ -89,7 +89,7 @@ def spared_count(
 
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
     """The rows of a query as decisions need them."""
-    return [Standing._make(row) for row in tx.rows(name, values)]
+    return [Standing(*row) for row in tx.rows(name, values)]
 
 
 def was_heard_of(tx: Transaction, found: Judged, now: Instant, patience: Patience) -> bool:
