@@ -112,7 +112,31 @@ async def is_looked_at(app: Any, clock: ManualClock) -> None:
     await app.get("t1")
 
 
-SCENES: list[Scene] = [goes_in_and_comes_out, is_settled_in_every_way, is_looked_at]
+async def is_mended(app: Any, clock: ManualClock) -> None:
+    await app.recover()
+    await app.enqueue_many("work", range(4), id=list("abcd"))
+    await app.claim("w", limit=2, lease="10s")
+    await app.claim("w", lease="1h")
+    await app.recovery_plan()
+    await app.recovery_plan(limit=0)
+    clock.advance("20s")
+    await app.recovery_stats()
+    await app.recovery_plan()
+    report = await app.recover()
+    await app.recovered(report.run_id)
+    await app.recovered(report.run_id, limit=1)
+    await app.last_report()
+    await app.recovery_status()
+    await app.reclaim_stale(10)
+    await app.reclaim_stale("10s", force=True)
+    await app.reclaim_stale("never")
+    await app.recovery_stats()
+    await app.heal()
+    await app.check_integrity(quick=True)
+    await app.check_integrity()
+
+
+SCENES: list[Scene] = [goes_in_and_comes_out, is_settled_in_every_way, is_looked_at, is_mended]
 
 
 def _played(app: Outlast | AsyncOutlast, scene: Scene, clock: ManualClock) -> list[Any]:

@@ -47,6 +47,13 @@ CASES = {
     "queue_pause": "queue pause default",
     "queue_pause_again": "queue pause slow",
     "queue_resume": "queue resume slow",
+    "queue_recover": "queue recover",
+    "queue_recover_plan": "queue recover --plan",
+    "queue_heal": "queue heal",
+    "queue_heal_dry": "queue heal --dry-run",
+    "queue_reclaim": "queue reclaim --older-than 30s",
+    "queue_reclaim_force": "queue reclaim --older-than 30 --force",
+    "queue_recovery_status": "queue recovery-status",
     "store_migrate": "store migrate",
     "health": "health",
     "lab": "lab",
@@ -125,6 +132,9 @@ def _alike(text: str, folder: Path) -> str:
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "NEW-ID", text)
     text = re.sub(r'"incarnation": "[0-9a-f]+"', '"incarnation": "INCARNATION"', text)
     text = re.sub(r"\d+\.\d KiB of", "SIZE of", text)
+    text = re.sub(r'("(?:duration_)?seconds": )[0-9.e-]+', r"\1SECONDS", text)
+    text = re.sub(r"\b\d+\.\d{3}$", "S.SSS", text, flags=re.MULTILINE)
+    text = re.sub(r'\b\d+( frames moved)|("wal_frames_moved": )\d+', r"\2FRAMES\1", text)
     text = re.sub(r'("version": |is version |version )\d+', r"\1VERSION", text)
     pid = str(os.getpid())
     if re.search(rf"\b{pid}\b", text):

@@ -42,7 +42,7 @@ def options_on(text: str) -> list[str]:
 
 
 def test_every_command_has_a_section_and_no_section_is_about_nothing() -> None:
-    headings = re.findall(r"^### `(outlast [\w ]+)`$", PAGE.read_text("utf-8"), re.MULTILINE)
+    headings = re.findall(r"^### `(outlast [\w -]+)`$", PAGE.read_text("utf-8"), re.MULTILINE)
     assert len(headings) == len(set(headings))
     assert set(headings) == set(COMMANDS)
     assert len(COMMANDS) > 10

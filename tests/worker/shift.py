@@ -92,7 +92,7 @@ class Gate:
 
 
 def own_threads() -> set[str]:
-    """The names of the threads that belong to workers."""
+    """The names of the threads that are ours."""
     return {one.name for one in threading.enumerate() if one.name.startswith("outlast")}
 
 

@@ -31,8 +31,14 @@ class Detector:
         """Look from now on, unless it is switched off."""
         if self._interval_seconds <= 0 or not self._session.settings.recovers:
             return
-        self._thread = threading.Thread(target=self._run, name="outlast detector", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="outlast-detector", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # Claims look too, and so does the next start.
+            self._session.log.warning("nobody looks for dead workers by itself: %s", error)
+            return
+        self._thread = thread
 
     def stop(self) -> None:
         """Stop looking, and wait for a look that is under way."""

@@ -17,6 +17,7 @@ from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreRepl
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
 from outlast.store.base import Backend, StoreReads
+from outlast.store.records import Batch
 
 
 class StoreHandle:
@@ -62,8 +63,8 @@ class StoreHandle:
         """Whether the store is open to serve, so that nobody would have to wait for it."""
         return self._session is not None and os.getpid() == self._pid
 
-    def serve(self) -> Session:
-        """The store, opened to serve: migrated, recovered, ready."""
+    def serve(self, tell: Callable[[Batch], None] | None = None) -> Session:
+        """The store, opened to serve: migrated, recovered, ready; `tell` hears of the recovery."""
         if os.getpid() != self._pid:
             self._reset()
         session = self._session
@@ -73,7 +74,7 @@ class StoreHandle:
             if self._session is not None and self._session.store.closed:
                 raise StoreReplaced(self._gone())
             if self._session is None:
-                self._session = self._open()
+                self._session = self._open(tell)
             return self._session
 
     def open(self) -> None:
@@ -138,13 +139,13 @@ class StoreHandle:
                     self._log.warning("closing %s: %s", self._path, failure)
             self._drop()
 
-    def _open(self) -> Session:
+    def _open(self, tell: Callable[[Batch], None] | None) -> Session:
         loading = sys.modules.get("outlast.engine.isolated_load")
         if loading is not None:
             # A module that enqueues where it is loaded would do so in each handler's process.
             loading.refuse_while_loading()
         store = self._backend.serve(self._real_path(), self.settings, self.now())
-        session = Session(store, self._clock, self.settings, self._log)
+        session = Session(store, self._clock, self.settings, self._log, tell=tell)
         try:
             self._recovery(session)
             self._detector = Detector(session)

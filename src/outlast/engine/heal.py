@@ -1,12 +1,13 @@
 """Taking back what is stale: the whole rule, at open, at claim, and when called."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.recovery import RecoveryReport
 from outlast.domain.task import utc_of
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
@@ -24,6 +25,15 @@ class RecoveryStats:
     recovery_timestamp: datetime
     locks_cleaned: int = 0
     is_dry_run: bool = False
+
+    def after(self, opening: RecoveryReport) -> "RecoveryStats":
+        """These figures and those of the opening that came just before."""
+        return replace(
+            self,
+            entries_reclaimed=self.entries_reclaimed + opening.tasks_put_back,
+            entries_failed=self.entries_failed + opening.tasks_failed,
+            dead_workers=(*(one.worker for one in opening.dead_workers), *self.dead_workers),
+        )
 
 
 class Recovery(Protocol):

@@ -14,7 +14,7 @@ from outlast.domain.recovery import (
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import RecoveryStats, heal, recovery_stats
 from outlast.engine.recover import CALLED, run
-from outlast.engine.session import policy_of
+from outlast.engine.session import Session, policy_of
 from outlast.store.records import Batch
 
 MAX_PLANNED = 100_000
@@ -32,7 +32,16 @@ class Mending:
         `on_batch` hears of each batch once it is committed. What it raises stops the pass there,
         and does no harm: the next one goes on.
         """
-        return run(self._handle.serve(), CALLED, on_batch)
+        session, opening = self._served(on_batch)
+        return opening or run(session, CALLED, on_batch)
+
+    def _served(
+        self, on_batch: Callable[[Batch], None] | None = None
+    ) -> tuple[Session, RecoveryReport | None]:
+        """The store, and the run of its opening if this call opened it: that run is the answer."""
+        was_open = self._handle.is_serving
+        session = self._handle.serve(on_batch)
+        return session, None if was_open else session.opening
 
     def recovery_plan(self, limit: int = 1000) -> list[Decision]:
         """What recovery would do with the running tasks, and why; nothing is changed."""
@@ -63,8 +72,13 @@ class Mending:
         return self._handle.look().recovered(run_id, after, limit)
 
     def heal(self) -> RecoveryStats:
-        """Put back the tasks of dead holders and of leases that ran out."""
-        return heal(self._handle.serve())
+        """Put back the tasks of dead holders and of leases that ran out.
+
+        If this call opens the store, what its opening put back is among the figures.
+        """
+        session, opening = self._served()
+        stats = heal(session)
+        return stats if opening is None else stats.after(opening)
 
     def recovery_stats(self) -> RecoveryStats:
         """The figures that heal() would return now; nothing is changed."""

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, UnrecoveredTask
 from outlast.domain.task import utc_of
-from outlast.domain.worker import PreviousStop
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
-from outlast.store.records import Batch, Healed, Opened, RunEnd, RunStart
+from outlast.store.records import ALREADY_OPEN, Batch, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
 
@@ -28,7 +27,7 @@ def recover(session: Session) -> None:
     store = session.store
     if store.is_on_record and not store.healing_is_due(session.now(), session.settings.patience):
         return
-    run(session, OPENING)
+    session.opening = run(session, OPENING, session.tell)
     store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
 
 
@@ -51,13 +50,12 @@ class _Run:
         self._errors: list[str] = []
 
     def carry_out(self) -> RecoveryReport:
-        session, opened = self._session, self._store.opened
-        start = RunStart(self._trigger, PreviousStop.IN_USE)
-        if self._is_opening:
-            start = RunStart(
-                self._trigger, opened.previous, opened.crashed_at_ms, opened.wal_bytes,
-                opened.wal_frames_moved,
-            )  # fmt: skip
+        session = self._session
+        opened = self._store.opened if self._is_opening else ALREADY_OPEN
+        start = RunStart(
+            self._trigger, opened.previous, opened.crashed_at_ms, opened.wal_bytes,
+            opened.wal_frames_moved,
+        )  # fmt: skip
         run_id = self._store.begin_run(start, session.now(), self._is_opening)
         self._note_the_opening(opened)
         healed = self._heal(run_id)
@@ -125,7 +123,7 @@ class _Run:
     def _verify(self, opened: Opened) -> IntegrityResult:
         """A second look, if there was a first one worth the name."""
         result = IntegrityResult(Verdict.SKIPPED, reason="nothing was checked before")
-        if self._is_opening and opened.integrity.passed:
+        if opened.integrity.passed:
             try:
                 result = self._store.check(is_quick=True)
             except OutlastError as error:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from outlast.clock import Clock, Instant
 from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.recovery import RecoveryReport
 from outlast.errors import LeaseInherited, LeaseLost
 from outlast.settings import Settings
 from outlast.store.base import Store
-from outlast.store.records import Claimed, Grant, RecoveryPolicy
+from outlast.store.records import Batch, Claimed, Grant, RecoveryPolicy
 
 
 @dataclass(slots=True)
@@ -31,6 +32,10 @@ class Session:
     mutex: threading.Lock = field(default_factory=threading.Lock)
     jitter: Callable[[], float] = random.random
     """Spreads the waits before retries, from 0 to 1."""
+    tell: Callable[[Batch], None] | None = None
+    """Who hears how far the recovery at opening is."""
+    opening: RecoveryReport | None = None
+    """The run that recovered at opening, if this session's did."""
 
     def now(self) -> Instant:
         """The present moment, from the injected clock."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from outlast.domain.integrity import IntegrityResult
+from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import Cause, RecoveryAction
 from outlast.domain.orphans import Patience
 from outlast.domain.recovery import DeadWorker, RecoveryStep, UnrecoveredTask
@@ -218,6 +218,13 @@ class Opened(NamedTuple):
     wal_frames_moved: int | None
     integrity: IntegrityResult
     seconds: float
+
+
+ALREADY_OPEN = Opened(
+    PreviousStop.IN_USE, None, (), (), False, None, None,
+    IntegrityResult(Verdict.SKIPPED, reason="the store is in use"), 0.0,
+)  # fmt: skip
+"""How it is found by one who comes later: an assistant of its user, or a second run."""
 
 
 class RunStart(NamedTuple):

@@ -24,7 +24,7 @@ from outlast.engine.intake import Intake
 from outlast.engine.session import Session
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
-from outlast.store.records import Opened, Principal
+from outlast.store.records import Batch, Opened, Principal
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Holding
@@ -256,12 +256,12 @@ class _Handle(StoreHandle):
         self._turnstile = _Turnstile(registry.pause)
         self.on_close: Callable[[], None] = lambda: None
 
-    def serve(self) -> Session:
+    def serve(self, tell: Callable[[Batch], None] | None = None) -> Session:
         session = self._session
         if session is not None and not session.store.closed:
             return session
         with self._turnstile.passed():
-            return super().serve()
+            return super().serve(tell)
 
     def look(self) -> StoreReads:
         if self._session is not None or self._looking is not None:
@@ -274,8 +274,8 @@ class _Handle(StoreHandle):
             self.on_close()
             super().close(error)
 
-    def _open(self) -> Session:
-        session = super()._open()
+    def _open(self, tell: Callable[[Batch], None] | None) -> Session:
+        session = super()._open(tell)
         session.jitter = self._jitter
         return session
 

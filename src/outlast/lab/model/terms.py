@@ -24,5 +24,6 @@ def settings_of(rules: Rules) -> Settings:
         retry_backoff_seconds=rules.backoff_ms / 1000,
         retry_backoff_cap_seconds=rules.backoff_cap_ms / 1000,
         heal_batch=HEAL_BATCH,
+        detection_interval_seconds=0,
         synchronous="normal",
     )

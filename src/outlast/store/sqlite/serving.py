@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
-from outlast.domain.worker import PreviousStop
 from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
 from outlast.settings import Settings
-from outlast.store.records import FlushResult, Opened, Principal
+from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
 from outlast.store.sqlite import settle
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.database import Database
@@ -35,12 +33,6 @@ EPOCH_SHIFT = 40
 # Not the worker's own doing: a lease given back for it must not look as if it had settled.
 GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
 
-# An assistant finds the store as its principal left it.
-LOOKED_AT = Opened(
-    PreviousStop.IN_USE, None, (), (), False, None, None,
-    IntegrityResult(Verdict.SKIPPED, reason="the store is in use"), 0.0,
-)  # fmt: skip
-
 log = logging.getLogger("outlast.store")
 
 
@@ -53,7 +45,7 @@ class Serving(SqliteReads):
         openers: OpenersLock,
         settings: Settings,
         assists: Principal | None = None,
-        opened: Opened = LOOKED_AT,
+        opened: Opened = ALREADY_OPEN,
     ) -> None:
         self.opened = opened
         self._settings = settings
