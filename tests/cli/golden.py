@@ -52,7 +52,7 @@ CASES = {
     "queue_heal": "queue heal",
     "queue_heal_dry": "queue heal --dry-run",
     "queue_reclaim": "queue reclaim --older-than 30s",
-    "queue_reclaim_force": "queue reclaim --older-than 30 --force",
+    "queue_reclaim_force": "queue reclaim --older-than 120 --force",
     "queue_recovery_status": "queue recovery-status",
     "store_migrate": "store migrate",
     "health": "health",

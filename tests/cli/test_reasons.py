@@ -31,12 +31,20 @@ def test_verbose_shows_why_each_task_was_or_was_not_recovered(database: Path) ->
         quiet = piped(database.parent, "queue", "pause", "y", "--store", database)
     assert (done.returncode, quiet.stderr) == (0, "")
     lines = done.stderr.splitlines()
-    for task_id, reason in {
-        "t1": f"stays with worker living (pid {living.pid}): its process lives",
-        "t2": f"stays with worker living (pid {living.pid}): its process lives",
-        "t3": f"worker dying (pid {dying.pid}) died while running this task",
-        "t4": f"worker dying (pid {dying.pid}) died while running this task",
-    }.items():
+    stays = (
+        f"stays with worker living (pid {living.pid}): its lock is held and its lease has not run"
+        " out"
+    )
+    died = (
+        f"is pending (crash_retry): worker dying (pid {dying.pid}) died while running this task of"
+        " kind index: its lock is free"
+    )
+    for task_id, level, reason in [
+        ("t1", "debug", stays),
+        ("t2", "debug", stays),
+        ("t3", "warning", died),
+        ("t4", "warning", died),
+    ]:
         (line,) = [one for one in lines if f" task {task_id} " in one]
-        assert " debug outlast.heal: " in line
+        assert f" {level} outlast.heal: " in line
         assert reason in line

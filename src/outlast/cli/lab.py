@@ -63,7 +63,9 @@ _EPILOG = "\b\nExperiments:\n" + "\n".join(
 )
 @with_common
 def lab(common: Common, /, experiments: tuple[str, ...], **given: Any) -> int:
-    """Break Outlast on purpose, and judge what is left; without EXPERIMENT, list them.
+    """Break Outlast on purpose, and judge what is left.
+
+    Without EXPERIMENT, list them.
 
     Each experiment works in a new folder of its own and touches no store of yours. A violation is
     printed with the command that repeats it, and its evidence is kept. Exit codes: 0 no promise

@@ -20,7 +20,11 @@ COMMANDS = {
     "worker": Lazy("outlast.cli.worker", "worker", "Run a worker, list workers."),
     "enqueue": Lazy("outlast.cli.enqueue", "enqueue", "Store a task of KIND and print its id."),
     "task": Lazy("outlast.cli.task", "task", "Look at tasks, retry and cancel them."),
-    "queue": Lazy("outlast.cli.queue", "queue", "Figures of the queues; pause and resume them."),
+    "queue": Lazy(
+        "outlast.cli.queue",
+        "queue",
+        "Figures of the queues; pause and resume them; recovery by hand.",
+    ),
     "store": Lazy("outlast.cli.store", "store", "Keep the store's file in order."),
     "health": Lazy("outlast.cli.health", "health", "Say whether the store is well."),
     "demo": Lazy("outlast.cli.demo", "demo", "Kill a worker with SIGKILL, and see what survives."),

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _MENDING = {
     name: Lazy("outlast.cli.mending", name.replace("-", "_"), title)
     for name, title in {
-        "recover": "Take back what dead workers left; or show what would be done.",
-        "heal": "Take back what is stale now.",
-        "reclaim": "Take back tasks that were silent for long.",
-        "recovery-status": "Whether recovery is on, and how it went.",
+        "recover": "Take back what dead workers left, as opening the store does.",
+        "heal": "Take back the tasks of dead workers and of leases that ran out, now.",
+        "reclaim": "Take back tasks that gave no sign of life for long.",
+        "recovery-status": "Say whether recovery is on, how the last run went, and what waits.",
     }.items()
 }
 
