@@ -16,7 +16,7 @@ from outlast.lab.model import run
 from outlast.lab.model.script import parse
 from outlast.lab.model.simulation import drawn, repeated
 from outlast.store.records import Settlement
-from outlast.store.sqlite import heal, settle
+from outlast.store.sqlite import expiry, heal, orphans, settle
 from outlast.store.sqlite.transaction import Transaction, int_array
 
 pytestmark = pytest.mark.timeout(600)
@@ -91,24 +91,30 @@ def refund_under_retry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def lease_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Healing takes a lease in its last millisecond for one that ran out."""
-    really = heal._expired
+    really = orphans.expired
 
-    def early(tx: Transaction, now: Instant, limit: int) -> Any:
-        return really(tx, now._replace(mono_ms=now.mono_ms + 1), limit)
+    def early(tx: Transaction, now: Instant, limit: int, *kinds: Any) -> Any:
+        return really(tx, now._replace(mono_ms=now.mono_ms + 1), limit, *kinds)
 
-    monkeypatch.setattr(heal, "_expired", early)
+    for module in (orphans, heal):
+        monkeypatch.setattr(module, "expired", early)
 
 
 @pytest.fixture
 def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Healing moves what it found by reading, without looking again once it may write."""
 
-    def in_two(self: heal.Healer, size: int, now: Instant, find: Any) -> tuple[int, int]:
-        all_moved: list[Transition] = []
+    def in_two(self: heal.Healer, this: heal.Round, tally: heal.Tally, sweep: heal.Sweep) -> None:
+        def find(tx: Transaction) -> list[settle.Ending]:
+            return heal._endings(sweep.find(tx, this.policy.batch), sweep.cause)
+
+        def taken(tx: Transaction, found: list[settle.Ending]) -> list[Transition]:
+            expiry.add_boundaries(tx, found, this.now)
+            return settle.move(tx, found, this.now, run_id=this.run_id)
+
         while found := self._readers.read("planted", find):
-            all_moved += self._write("heal", partial(settle.move, endings=found, now=now))
-        back = sum(one.to is Status.PENDING for one in all_moved)
-        return back, len(all_moved) - back
+            tally.add(self._write("heal", partial(taken, found=found)))
+        self._write("heal", sweep.last)
 
     monkeypatch.setattr(heal.Healer, "_in_batches", in_two)
 

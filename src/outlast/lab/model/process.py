@@ -9,7 +9,9 @@ Its stores stop before and after every transaction, outside of every lock, where
 happens next: nothing at all, or another actor runs, or the process dies.
 """
 
+import fcntl
 import logging
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -201,6 +203,24 @@ class _MortalStore(SqliteStore):
         self._readers = _PausingReaders(folder.database, settings.synchronous)
         self._readers.pause = pause
         self._database.readers = self._readers
+        self._pause = pause
+
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """Who has the turn stands at a boundary, and is let run on instead of being waited for."""
+        self._pause.until(self._may_recover)
+        with super().recovering():
+            yield
+
+    def _may_recover(self) -> bool:
+        descriptor = self._folder.open_file(self._folder.recovery)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
 
     def die(self) -> None:
         """What the kernel does for the dead: every descriptor is closed."""

@@ -70,6 +70,12 @@ class Task:
     moves: list[tuple[str, str, str, int, int]] = field(default_factory=list)
     checkpoints: list[tuple[int, str, int]] = field(default_factory=list)
 
+    def note(self, type: str) -> int:
+        """Append a checkpoint; its number."""
+        number = len(self.checkpoints) + 1
+        self.checkpoints.append((number, type, self.attempt))
+        return number
+
 
 @dataclass(eq=False)
 class Lease:

@@ -183,10 +183,7 @@ class Model:
         lease.ends = self.mono + lease.length_ms
 
     def checkpoint(self, lease: Lease, type: str) -> int:
-        task = self.hold(lease)
-        number = len(task.checkpoints) + 1
-        task.checkpoints.append((number, type, task.attempt))
-        return number
+        return self.hold(lease).note(type)
 
     def settling(self, lease: Lease) -> bool:
         """Whether this settle is the first by this lease; anybody else has lost it."""
@@ -296,6 +293,8 @@ class Model:
             if dead and not task.lease.begun:
                 self._put_back(task, "system/recovery", refund=True)
             else:
+                if not dead:
+                    task.note("error_boundary")
                 self._lose(task, "system/recovery")
             failed += task.status == "failed"
             back += task.status == "pending"
