@@ -28,7 +28,8 @@ TASKS = """
     SELECT t.id, t.seq, t.status, t.kind, t.parked, t.attempt, t.retry_count, t.recovery_count,
            t.max_retries, t.max_recoveries, t.token, t.holder, t.worker_id, t.keyed, t.retry_of,
            t.payload_bytes, t.payload_sum, t.result_bytes, t.result_sum,
-           coalesce(t.payload, p.data), coalesce(t.result, r.data), t.queue, t.priority, t.group_id
+           coalesce(t.payload, p.data), coalesce(t.result, r.data), t.queue, t.priority, t.group_id,
+           t.created_at
     FROM tasks t
     LEFT JOIN blobs p ON p.task_seq = t.seq AND p.part = 'payload'
     LEFT JOIN blobs r ON r.task_seq = t.seq AND r.part = 'result'"""
@@ -70,6 +71,7 @@ class StoredTask(NamedTuple):
     queue: str = "default"
     priority: int = 0
     group: str | None = None
+    created_at: int = 0
 
 
 class Move(NamedTuple):

@@ -8,9 +8,9 @@ allocations fail.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice, repeat
+from itertools import islice
 from pathlib import Path
 
 from outlast.errors import InvalidInput
@@ -24,11 +24,15 @@ NATURAL_SECONDS = 30.0
 # How many cases of each sort come in a round.
 _SWEPT, _AT_RANDOM, _STARVED = 12, 6, 2
 # What is played whatever the time: of each sort one, that is of victims, of a worker's processes
-# and of the ways to have too little memory.
+# and of the ways to have too little memory. And so many more of a sort until one was met.
 _LEAST = (1, len(victims.VICTIMS), len(workers.TARGETS), 1, 3)
+_MORE_TRIES = 20
 
 NOT_MET = "the case was not met: nobody was killed by it, or the memory did suffice"
+_PROBES_FIGURE, _RANDOM_FIGURE = "killed at probes", "killed at random moments"
+_WORKERS_FIGURE, _COMMANDS_FIGURE = "killed while they worked", "commands killed"
 _STARVED_FIGURE, _HOGS_FIGURE = "starved of memory", "killed for their memory"
+_FIGURES = (_PROBES_FIGURE, _RANDOM_FIGURE, _WORKERS_FIGURE, _COMMANDS_FIGURE, _STARVED_FIGURE)
 
 
 def run(plan: Plan) -> Findings:
@@ -40,24 +44,34 @@ def run(plan: Plan) -> Findings:
         case_named(plan.case)
     with _quiet(), Stage(plan.folder / "stage.log") as stage:
         room = Room(stage, plan.folder / "cases", plan.seed)
-        for text, case in _chosen(room, plan):
+        for text, case in _chosen(room, plan, figures):
             plan.progress(f"{met} cases, {figures['kills']} kills: {text}")
             is_met, found = _tried(room, plan, text, case, figures)
             violations += found
             met += is_met
+            if met == plan.cases:
+                break
     seconds, notes = plan.elapsed_seconds(), _notes(figures)
     return Findings("kill", met, violations, seconds, plan.seed, dict(figures), notes)
 
 
-def _chosen(room: Room, plan: Plan) -> Cases:
+def _chosen(room: Room, plan: Plan, figures: Counter[str]) -> Cases:
     if plan.case is not None:
         yield plan.case, case_named(plan.case)
         return
     natural_seconds = None if plan.cases else NATURAL_SECONDS
-    for number, (text, case) in enumerate(islice(_mixed(room), plan.cases)):
-        if number >= sum(_LEAST) and plan.time_is_up(natural_seconds):
+    sorts = (
+        sweep.cases(room),
+        moments.cases(),
+        workers.cases(),
+        commands.cases(),
+        memory.cases(room),
+    )
+    yield from _least(sorts, figures)
+    for one in _mixed(sorts):
+        if plan.time_is_up(natural_seconds):
             return
-        yield text, case
+        yield one
 
 
 def case_named(text: str) -> Case:
@@ -77,17 +91,20 @@ def case_named(text: str) -> Case:
     )
 
 
-def _mixed(room: Room) -> Cases:
+def _least(sorts: Sequence[Cases], figures: Counter[str]) -> Cases:
+    """What is played even in no time: of each sort as many as it takes to meet one."""
+    for cases, number, figure in zip(sorts, _LEAST, _FIGURES, strict=True):
+        yield from islice(cases, number)
+        for one in islice(cases, _MORE_TRIES):
+            if figures[figure]:
+                break
+            yield one
+
+
+def _mixed(sorts: Sequence[Cases]) -> Cases:
     """Some cases of each sort in turn, so that a short run has seen something of everything."""
-    sorts = (
-        sweep.cases(room),
-        moments.cases(),
-        workers.cases(),
-        commands.cases(),
-        memory.cases(room),
-    )
-    for numbers in chain([_LEAST], repeat((_SWEPT, _AT_RANDOM, 1, 1, _STARVED))):
-        for cases, number in zip(sorts, numbers, strict=True):
+    while True:
+        for cases, number in zip(sorts, (_SWEPT, _AT_RANDOM, 1, 1, _STARVED), strict=True):
             yield from islice(cases, number)
 
 
@@ -127,12 +144,15 @@ _MOST_TROUBLES = 5
 
 
 def _sort(text: str) -> str:
-    first, second = text.split()[:2]
-    if first == "random":
-        return "commands killed" if second == "command" else "killed at random moments"
-    if first == sweep.KIND:
-        return "killed at probes"
-    return _HOGS_FIGURE if second == memory.KILLED else _STARVED_FIGURE
+    for named, figure in (
+        (sweep.named, _PROBES_FIGURE),
+        (commands.named, _COMMANDS_FIGURE),
+        (workers.named, _WORKERS_FIGURE),
+        (moments.named, _RANDOM_FIGURE),
+    ):
+        if named(text):
+            return figure
+    return _HOGS_FIGURE if text.split()[1] == memory.KILLED else _STARVED_FIGURE
 
 
 def _notes(figures: Counter[str]) -> list[str]:

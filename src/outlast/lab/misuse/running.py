@@ -9,6 +9,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 
 from outlast.errors import InvalidInput
 from outlast.lab.experiment import Finding, Findings, Plan
@@ -72,7 +73,7 @@ class Theatre:
         self._plan = plan
         self._total = total
         self._kinds_played: set[str] = set()
-        self._is_broken_off = False
+        self._broken_off = Event()
         self._stages: list[Stage] = []
         self._free: SimpleQueue[Stage] = SimpleQueue()
         try:
@@ -86,7 +87,7 @@ class Theatre:
     def play(self, name: str) -> None:
         """One case, unless the time is up and one of its kind has been played."""
         plan, kind = self._plan, name.partition(": ")[0]
-        if self._is_broken_off or (plan.time_is_up() and kind in self._kinds_played):
+        if self._broken_off.is_set() or (plan.time_is_up() and kind in self._kinds_played):
             return
         folder = plan.folder / f"case {list(CASES).index(name)}"
         folder.mkdir()
@@ -95,7 +96,7 @@ class Theatre:
             verdict = stage.play(name, folder)
         finally:
             self._free.put(stage)
-        if self._is_broken_off:
+        if self._broken_off.is_set():
             return
         if verdict["note"]:
             self.notes.append(f"{name}: {verdict['note']}")
@@ -113,7 +114,7 @@ class Theatre:
 
     def break_off(self) -> None:
         """No case goes on, and what becomes of those under way says nothing."""
-        self._is_broken_off = True
+        self._broken_off.set()
         for stage in self._stages:
             stage.break_off()
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast import _host
+from outlast.clock import Instant
 from outlast.lab.lives import SetClock
 from outlast.store.sqlite.lockfile import ProbedLock
 
@@ -20,14 +21,21 @@ HEADER_BYTES = 96
 _DAYS_LATER = 4
 _MONO_MS_AFTER_A_BOOT = 9_000
 _LOCK = ".lock"
+_IS_THERE = 0.8
 
 
-class BootClock(SetClock):
+class BootClock:
     """Days later by the calendar, and seconds after the boot."""
 
     def __init__(self, boot: int) -> None:
-        super().__init__(_DAYS_LATER * boot)
-        self._mono_ms = _MONO_MS_AFTER_A_BOOT
+        self.of_all_boots = SetClock(_DAYS_LATER * boot)
+        """One that power cannot stop: by it whoever writes the history down compares moments."""
+        self._booted_at_ms = self.of_all_boots.now().mono_ms - _MONO_MS_AFTER_A_BOOT
+
+    def now(self) -> Instant:
+        """The moment as the host sees it."""
+        now = self.of_all_boots.now()
+        return Instant(now.utc_ms, now.mono_ms - self._booted_at_ms)
 
 
 def begin_boot(boot: int) -> None:
@@ -49,13 +57,13 @@ def _without_notes(content: bytes) -> bytes:
 
 _REMAINS: tuple[Callable[[bytes], bytes | None], ...] = (
     lambda content: content,
-    lambda content: None,
     _without_notes,
+    lambda content: None,
     lambda content: bytes(len(content)),
     lambda content: content[: len(content) // 2],
     lambda content: b"",
 )
-"""What may stay of a file that nobody synced; the first is all of it."""
+"""What may stay of a file that nobody synced, all of it first."""
 
 
 def lay_down_side(before: Path, at_the_end: Path, place: Path, chance: random.Random) -> None:
@@ -64,7 +72,7 @@ def lay_down_side(before: Path, at_the_end: Path, place: Path, chance: random.Ra
     The lock files of those who were there before stand in `before`, and may have been removed
     since. Of the others nothing is taken that may have been written after the cut: only headers.
     """
-    is_there = chance.random() < 0.75
+    is_there = chance.random() < _IS_THERE
     old, new = chance.choice(_REMAINS), chance.choice(_REMAINS[1:])
     if not is_there:
         return

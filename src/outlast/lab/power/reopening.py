@@ -52,7 +52,7 @@ def go_on(boot: int, database: Path, write: Write) -> None:
     begin_boot(boot)
     clock = BootClock(boot)
     app = Outlast(database, settings=SETTINGS, clock=clock)
-    one = Witness(app, worker_of(boot), write, clock)
+    one = Witness(app, worker_of(boot), write, clock.of_all_boots)
     one.open()
     one.unpause("default")
     waiting = one.call("tasks", {}, lambda: one.app.tasks("pending", limit=_MOST_TASKS))
@@ -60,7 +60,7 @@ def go_on(boot: int, database: Path, write: Write) -> None:
         if task.parked is not None:
             one.unpark_task(task.id)
     one.enqueue(f"after cut {boot}")
-    clock.advance("1h")
+    clock.of_all_boots.advance("1h")
     while leases := one.claim(limit=_AT_ONCE):
         one.complete_many([(lease, None) for lease in leases])
     one.close()

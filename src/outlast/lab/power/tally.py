@@ -1,7 +1,7 @@
 """Counting: distinct images, boundaries and operations that were hit, and what was found."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +106,12 @@ class Tally:
                 text = case_text(mode, Case(life, cut, choice))
                 self.findings.append(Finding(f"synchronous NORMAL broke the store: {what}", text))
 
-    def check_controls(self, modes: Iterable[str]) -> None:
+    def check_controls(self, modes: Iterable[str], failed: Mapping[str, str]) -> None:
         """A control that shows no harm, or was not judged, says that the experiment is blind."""
         for mode in modes:
             counted = self._controls.get(mode, Counter())
             if not counted["harmed"]:
-                what = "lost nothing" if counted["images"] else "was not judged"
+                what = failed.get(mode, "lost nothing")
                 self.findings.append(
                     Finding(f"the control {mode!r} {what}: this experiment is blind", mode)
                 )
@@ -122,7 +122,7 @@ class Tally:
             "images judged": self._counted["judged"] + self._counted["cut again"],
             "with a loss": self._counted["with a loss"],
             "distinct": self.distinct(),
-            "lives": f"{len(self._recordings)} of {len(self._lives)}",
+            "lives": f"{len(self._recordings)} of {len(self._lives) or 1}",
             "of them": ", ".join(f"{life} {len(one)}" for life, one in self._images.items()),
             "sync boundaries": _of(self._boundaries()),
             "operations": _of(self._operations()),
