@@ -202,7 +202,7 @@ def _verdict(outcome: "Outcome") -> Iterator[str]:
     yield ""
     if outcome.was_interrupted:
         yield "Interrupted; what is above is what was seen until then."
-    if untried:
+    if untried and not found:
         yield f"Nothing was tried by {', '.join(untried)}: give it more time (--seconds)."
     if found:
         yield f"{found} {'violation' if found == 1 else 'violations'}."
