@@ -25,14 +25,27 @@ NAME_WIDTH, EXPERIMENT_WIDTH, VERDICT_WIDTH = 32, 8, 14
     default=FOLDER,
     help="The folder of the mutants' files.",
 )
-def main(names: Sequence[str], jobs: int, as_json: bool, catalogue: Path) -> None:
+@click.option(
+    "--natural",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="Aim at nothing: give each experiment so long, without the mutant's own arguments.",
+)
+def main(
+    names: Sequence[str], jobs: int, as_json: bool, catalogue: Path, natural: float | None
+) -> None:
     """Apply each deliberate defect to a copy of Outlast and see its experiment find it.
+
+    As a rule each experiment is pointed to a case that shows the defect, which proves that it would
+    be recognised. With --natural it has to come upon it by itself.
 
     The exit code is 1 when a mutant survives or does not count: one that no longer passes the
     first example, whose text is not in the source, or whose experiment is not silent without it.
     """
     try:
         mutants = mutants_in(catalogue, names)
+        if natural is not None:
+            mutants = [unaimed(mutant, natural) for mutant in mutants]
     except CatalogueError as error:
         raise click.UsageError(str(error)) from error
     with tempfile.TemporaryDirectory(prefix="outlast-mutants-") as folder:
@@ -43,6 +56,11 @@ def main(names: Sequence[str], jobs: int, as_json: bool, catalogue: Path) -> Non
             trials.append(trial)
     click.echo(document(trials) if as_json else summary(trials))
     sys.exit(0 if all(one.verdict is Verdict.KILLED for one in trials) else 1)
+
+
+def unaimed(mutant: Mutant, seconds: float) -> Mutant:
+    """The same mutant, with an experiment that is told nothing but how long it may take."""
+    return msgspec.structs.replace(mutant, arguments=(), seconds=seconds)
 
 
 def _tried(workshop: Workshop, mutants: Sequence[Mutant], jobs: int) -> Iterator[Trial]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.errors import InvalidInput
 from outlast.lab.chaos import running
 from outlast.lab.chaos.programs import FEWEST_PROCESSES, MOST_PROCESSES, round_of
 from outlast.lab.experiment import Plan
@@ -71,8 +72,9 @@ def test_every_kind_of_deed_is_done_and_some_stops_outlast_a_lease() -> None:
 
 
 def test_a_case_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="round 1 of 8 s"):
-        running.run(Plan(tmp_path, case="everything"))
+    for case in ("everything", "round 1 of 1.2.3 s", "round 1 of . s", "round one of 8 s"):
+        with pytest.raises(InvalidInput, match="round 1 of 8 s"):
+            running.run(Plan(tmp_path, case=case))
 
 
 def test_time_is_shared_out_in_rounds(tmp_path: Path) -> None:
@@ -80,6 +82,7 @@ def test_time_is_shared_out_in_rounds(tmp_path: Path) -> None:
     number, seconds = next(iter(running.Rounds(Plan(tmp_path, seconds=5))))
     assert number == 1
     assert 4 <= seconds <= 5
+    assert [number for number, _ in running.Rounds(Plan(tmp_path, seconds=0))] == [1]
 
 
 @pytest.mark.timeout(300)
@@ -100,4 +103,22 @@ def test_chaos_finds_workers_that_are_taken_for_dead(tmp_path: Path) -> None:
     assert any("overlap" in one["what"] for one in experiment["violations"])
     kept = Path(experiment["violations"][0]["evidence"])
     assert (kept / "work.db").exists()
+    assert (kept / running.AS_LEFT / "work.db").exists()
     assert list((kept / "records").glob("*.jsonl"))
+
+
+@pytest.mark.timeout(300)
+def test_chaos_finds_results_that_are_lost(tmp_path: Path) -> None:
+    """A result of the real worker is forgotten when its task's number can be divided by three."""
+    found = planted(
+        tmp_path,
+        "engine/in_hand.py",
+        (
+            "self.put_down(job, (seq, token, ended.result))",
+            "self.put_down(job, (seq, token, ended.result if seq % 3 else None))",
+        ),
+        "chaos",
+        "round 1 of 4 s",
+    )
+    (experiment,) = found["experiments"]
+    assert any("lost" in one["what"] for one in experiment["violations"])

@@ -7,7 +7,7 @@ import pytest
 
 from outlast.lab.chaos.judge import Execution, objections, read_executions
 from outlast.lab.chaos.supervisor import Account, Span
-from outlast.lab.history import History, LineFile
+from outlast.lab.history import Call, History, LineFile
 from outlast.lab.stored import Move, Stored, StoredTask
 from outlast.lab.wholeness import Violation
 
@@ -57,8 +57,13 @@ def test_a_handler_that_was_killed_ended_with_its_process() -> None:
 
 def test_a_lease_that_ran_out_while_somebody_stood_still_explains_two_handlers() -> None:
     together = [FIRST, SECOND._replace(begun_at=15.0)]
-    stopped = Account(stops=[Span("a", 11.0, 14.0)])
-    assert judged(together, "lease_expired_retry", account=stopped) == []
+    for stopped in (
+        Account(stops=[Span("a", 11.0, 14.0)]),
+        Account(stops=[Span("c", 11.0, 14.0, keeps_others_out=True)]),
+        Account(stops=[Span("a", 11.0, 11.3), Span("a", 12.0, 12.3)]),
+        Account(without_clerk=[Span("a", 11.0, 12.0)]),
+    ):
+        assert judged(together, "lease_expired_retry", account=stopped) == []
     late = Account(late=[Span("supervisor", 11.0, 14.0)])
     assert judged(together, "lease_expired_retry", account=late) == []
 
@@ -71,6 +76,10 @@ def test_a_lease_that_ran_out_while_somebody_stood_still_explains_two_handlers()
         ("lease_expired_retry", Account()),
         ("lease_expired_retry", Account(stops=[Span("a", 30.0, 34.0)])),
         ("lease_expired_retry", Account(stops=[Span("a", 1.0, 4.0)])),
+        ("lease_expired_retry", Account(stops=[Span("b", 11.0, 14.0)])),
+        ("lease_expired_retry", Account(stops=[Span("a", 11.0, 14.0, is_its_work=False)])),
+        ("lease_expired_retry", Account(stops=[Span("a", 11.0, 11.1)])),
+        ("lease_expired_retry", Account(without_clerk=[Span("b", 11.0, 12.0)])),
     ],
 )
 def test_nothing_else_explains_it(reason: str, account: Account) -> None:
@@ -93,6 +102,41 @@ def test_a_result_of_a_handler_that_never_ran_is_a_phantom() -> None:
     other = Execution("b", "another", 1, 7, 1.0, 2.0)
     (found,) = judged([FIRST, other])
     assert found.kind == "phantom"
+
+
+def test_a_completed_task_without_a_result_has_lost_it() -> None:
+    (found,) = judged([FIRST, SECOND], one=task(result=None))
+    assert found.kind == "lost"
+
+
+@pytest.mark.parametrize("result", ['"b/"', '"b/2x"', '"b/\u00b2"', "x", '""', "{}"])
+def test_a_result_that_nobody_gave_is_damaged(result: str) -> None:
+    (found,) = judged([FIRST, SECOND], one=task(result=result))
+    assert found.kind == "damaged"
+
+
+WORKS = [Call("a", "work", {}, 1.0, 1000), Call("b", "work", {}, 1.0, 1000)]
+
+
+def test_a_real_worker_that_lives_and_is_declared_dead_is_seen() -> None:
+    (found,) = judged([FIRST, SECOND], history=History(WORKS))
+    assert found.kind == "overlap"
+    assert "declared dead" in found.detail
+
+
+def test_a_real_worker_that_is_declared_dead_before_it_was_killed_or_left_is_seen() -> None:
+    for ended in ({"killed_at": {"a": 21.5}}, {"left_at": {"a": 21.5}}):
+        (found,) = judged([FIRST, SECOND], history=History(WORKS, **ended))
+        assert "declared dead" in found.detail
+    claim = Call("c", "claim", {}, 20.1, 20100, 20.5, 20500, "done", [["t", 2, 2, 3000]])
+    (found,) = judged([FIRST], history=History([*WORKS, claim], {"a": 21.0}))
+    assert "declared dead" in found.detail
+
+
+def test_a_real_worker_that_was_killed_or_left_may_be_declared_dead() -> None:
+    for ended in ({"killed_at": {"a": 20.5}}, {"left_at": {"a": 20.5}}):
+        assert judged([FIRST, SECOND], history=History(WORKS, **ended)) == []
+    assert judged([FIRST, SECOND], "lease_expired_retry", history=History(WORKS)) == []
 
 
 def test_a_process_that_ended_badly_is_a_surprise() -> None:

@@ -1,11 +1,17 @@
 """`lab clock` in small: holders and rivals whose clocks really disagree."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from outlast.errors import InvalidInput
 from outlast.lab.clock import running
-from outlast.lab.clock.cases import CASES, OWN, STEADY, Case
+from outlast.lab.clock.cases import CASES, OWN, SCRIPTS, STEADY, Case
 from outlast.lab.clock.worlds import FAKETIME_VARIABLE, Missing, World, faketime_library
 from outlast.lab.experiment import Findings, Plan
 
@@ -44,8 +50,36 @@ def test_a_case_is_repeated_by_its_text_and_an_unknown_one_is_refused(tmp_path: 
     text = "plus 1h against the host's clocks/holder lives"
     findings = running.run(Plan(tmp_path, case=text))
     assert (findings.cases, findings.violations) == (1, [])
-    with pytest.raises(ValueError, match="no case of this experiment"):
+    assert findings.figures["worlds"] == 2
+    with pytest.raises(InvalidInput, match=r"no case of this experiment .* one reads"):
         running.run(Plan(tmp_path, case="something else"))
+
+
+@pytest.mark.timeout(300)
+def test_each_script_is_played_once_whatever_the_time(tmp_path: Path) -> None:
+    findings = running.run(Plan(tmp_path, seconds=0.0))
+    assert findings.violations == []
+    assert findings.cases == len(SCRIPTS)
+
+
+def test_an_interrupt_keeps_no_evidence_and_leaves_nothing(tmp_path: Path) -> None:
+    """As from the keyboard: every process of the terminal's group hears it."""
+    work, kept = tmp_path / "work", tmp_path / "kept"
+    work.mkdir()
+    command = [sys.executable, "-m", "outlast", "lab", "clock", "--folder", str(work)]
+    process = subprocess.Popen(
+        [*command, "--keep", str(kept)], stdout=subprocess.PIPE, start_new_session=True
+    )
+    with process:
+        until = time.monotonic() + 30
+        while not list(work.glob("*/clock/case-5/work.db")) and time.monotonic() < until:
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert b"VIOLATION" not in said
+    assert not kept.exists()
+    assert list(work.iterdir()) == []
 
 
 def test_a_means_that_is_missing_is_told_and_the_rest_is_played(
@@ -74,6 +108,10 @@ def test_the_library_is_taken_from_where_the_environment_says(
 NO_CORRECTION = """
 from outlast import _host
 _host.monotonic_offset_ms = lambda: 0
+"""
+NO_START_TIMES = """
+from outlast import _host
+_host._boottime_offset_ticks = lambda: 0
 """
 WALL_CLOCK = """
 import time
@@ -109,6 +147,8 @@ heal.judge = judge
     [
         ("the host's clocks against a time namespace ahead/holder lives", NO_CORRECTION),
         ("the host's clocks against a time namespace behind/lease runs out", NO_CORRECTION),
+        ("the host's clocks against a time namespace ahead/lock file is gone", NO_START_TIMES),
+        ("a time namespace that slept against the host's clocks/lock file is gone", NO_START_TIMES),
         ("the host's clocks against plus 1h/holder lives", WALL_CLOCK),
         ("a clock that is set against a clock that is set/suspend", WALL_CLOCK),
         ("the host's clocks against a time namespace that slept/holder lives", BOOT_TIME),

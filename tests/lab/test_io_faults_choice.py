@@ -1,11 +1,14 @@
 """Which faults there are, what they are called, and which are tried first."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from outlast import InvalidInput
-from outlast.lab.io_faults.choosing import in_order
+from outlast.lab.experiment import Plan
+from outlast.lab.io_faults import run
+from outlast.lab.io_faults.choosing import in_order, share_of, some_of_each_kind
 from outlast.lab.io_faults.faults import FITTING, Case, Fault, case_of, faults_at
 from outlast.lab.io_faults.switch import Counted, Switch
 
@@ -17,9 +20,47 @@ def test_a_case_is_repeated_by_its_text(kind: str) -> None:
         assert case_of(str(case)) == case
 
 
-def test_a_text_that_is_no_case_is_refused_with_an_example() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "enqueue: everything at once",
+        "enqueue: fly wal 3 error once",
+        "enqueue: write wal 3 wings once",
+        "enqueue: write wal 3 full forever",
+        "enqueue: write wal 0 full once",
+        "nolife: write wal 3 full once",
+        "nolife without a fault",
+    ],
+)
+def test_a_text_that_is_no_case_is_refused_with_an_example(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput, match="one reads like"):
-        case_of("enqueue: everything at once")
+        case_of(text)
+    with pytest.raises(InvalidInput, match="one reads like"):
+        run(Plan(tmp_path, case=text))
+
+
+CALLS = [
+    Counted(f"{kind} {file}", n, "enqueue")
+    for kind in FITTING
+    for file in ("db", "wal")
+    for n in range(1, 9)
+]
+
+
+def test_shares_have_no_case_in_common_and_leave_none_out() -> None:
+    cases = in_order({"enqueue": CALLS, "claim": CALLS}, seed=1)
+    shares = [set(share_of(cases, number, 3)) for number in range(3)]
+    assert sum(map(len, shares)) == len(set().union(*shares)) == len(cases)
+    # Whatever else there is to try, a case belongs to the same share.
+    fewer = in_order({"claim": CALLS[::3]}, seed=2)
+    assert set(share_of(fewer, 1, 3)) <= shares[1]
+
+
+def test_some_of_each_kind_of_call_come_first_from_several_lives() -> None:
+    cases = in_order({"enqueue": CALLS, "claim": CALLS, "settle": CALLS}, seed=1)
+    first = some_of_each_kind(cases)
+    assert Counter(case.fault.kind for case in first) == dict.fromkeys(FITTING, 2)
+    assert {case.life for case in first} == {"enqueue", "claim", "settle"}
 
 
 def struck(fault: Fault, *calls: str) -> list[str | None]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast import InvalidInput
 from outlast.lab.experiment import Plan
 from outlast.lab.kill import case_named, run
 from outlast.lab.kill.cases import Room
@@ -12,9 +13,18 @@ from outlast.lab.kill.commands import COMMANDS
 from outlast.lab.kill.memory import ENGINE, PROCESS
 from outlast.lab.kill.victims import VICTIMS
 from outlast.lab.kill.workers import TARGETS
-from tests.lab.kill_room import a_room, assert_sound, tried
+from tests.lab.kill_room import MOST_TRIES, a_room, assert_sound, assert_sound_until_killed, tried
 
+EVERY_SORT = (
+    "killed at probes",
+    "killed at random moments",
+    "killed while they worked",
+    "commands killed",
+    "killed for their memory",
+    "starved of memory",
+)
 ROUNDS = range(1, 5)
+KILLS_OF_EACH_COMMAND = 2
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +55,13 @@ def test_a_killed_worker_clerk_or_handler_loses_nothing_that_was_done(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_a_killed_command_had_printed_is_so(room: Room, command: str) -> None:
-    for number in ROUNDS[:2]:
-        assert_sound(room, f"random command {command} {number}")
+    assert_sound_until_killed(room, f"random command {command}", KILLS_OF_EACH_COMMAND)
+
+
+def test_some_commands_are_killed_between_what_they_print_and_their_end(room: Room) -> None:
+    """Else nothing that is printed would ever be held against what is stored."""
+    tries = (tried(room, f"random command task cancel {n}") for n in range(1, 1 + MOST_TRIES))
+    assert any(one.kills and one.acknowledged for one in tries)
 
 
 @pytest.mark.proves("TST-12")
@@ -89,8 +104,26 @@ def test_the_experiment_tries_cases_of_every_sort_and_counts_its_kills(tmp_path:
     assert (found.experiment, found.cases, found.violations) == ("kill", 20, [])
     assert int(found.figures["kills"]) >= 20
     assert found.figures["acknowledged before"]
-    assert {"killed at probes", "killed at random moments", "commands killed"} <= set(found.figures)
-    assert len(told) == 20
+    assert set(EVERY_SORT) <= set(found.figures)
+    assert len(told) == 20 + int(found.figures.get("not met", 0))
+
+
+def test_even_in_no_time_a_case_of_every_sort_is_played_and_told_of(tmp_path: Path) -> None:
+    found = run(Plan(tmp_path, seed=3, seconds=0))
+    assert found.violations == []
+    assert [sort for sort in EVERY_SORT if not found.figures.get(sort)] == []
+    assert found.figures["killed at random moments"] == len(VICTIMS)
+    assert "played by limits" in found.notes[0]
+
+
+def test_out_of_memory_is_not_noted_where_it_was_not_played(tmp_path: Path) -> None:
+    assert run(Plan(tmp_path, seed=3, case="probe settle/settle.updated#3")).notes == []
+
+
+def test_memory_that_suffices_is_no_case_and_alone_a_finding(tmp_path: Path) -> None:
+    found = run(Plan(tmp_path, case="memory engine enqueue/900000 KiB"))
+    assert found.cases == 0
+    assert "the case was not met" in found.violations[0].what
 
 
 def test_a_case_alone_is_repeated_by_its_text(tmp_path: Path) -> None:
@@ -105,10 +138,23 @@ def test_a_seed_and_a_text_draw_the_same_moment_each_time(room: Room) -> None:
     assert drawn[0] != room.chance("random flush 4").random()
 
 
-@pytest.mark.parametrize("text", ["probe nobody/settle.updated#1", "random thing 1", "what"])
-def test_a_text_that_names_no_case_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="there is no case"):
-        case_named(text)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "probe nobody/settle.updated#1",
+        "probe settle/nothing#1",
+        "random thing 1",
+        "random producer x",
+        "random command task cancel",
+        "memory bla",
+        "memory engine nobody/700 KiB",
+        "what",
+    ],
+)
+def test_a_text_that_names_no_case_is_refused_with_examples(tmp_path: Path, text: str) -> None:
+    for refuse in (lambda: case_named(text), lambda: run(Plan(tmp_path, case=text))):
+        with pytest.raises(InvalidInput, match=r"there is no case .* one reads like"):
+            refuse()
 
 
 def test_a_probe_that_is_not_passed_so_often_is_told(room: Room) -> None:

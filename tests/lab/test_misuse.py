@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.errors import InvalidInput
 from outlast.lab import misuse
 from outlast.lab.experiment import Plan
 from outlast.lab.misuse.cases import CASES
@@ -19,9 +20,11 @@ SHARES = 8
 def test_misuse_is_refused_or_harmless(tmp_path: Path, share: int) -> None:
     names = list(CASES)[share::SHARES]
     theatre = Theatre(Plan(tmp_path, keep=tmp_path / "kept"), len(names))
-    for name in names:
-        theatre.play(name)
-    theatre.close()
+    try:
+        for name in names:
+            theatre.play(name)
+    finally:
+        theatre.close()
     assert theatre.found == []
     assert theatre.played + len(theatre.notes) == len(names)
     # What a machine may forbid; everything else can be tried everywhere.
@@ -38,8 +41,24 @@ def test_every_case_says_what_must_happen() -> None:
 def test_the_seed_decides_the_order_and_a_case_can_be_repeated(tmp_path: Path) -> None:
     findings = misuse.run(Plan(tmp_path, case="by hand: a token is raised"))
     assert (findings.cases, findings.violations, findings.notes) == (1, [], [])
-    with pytest.raises(ValueError, match="no case 'nonsense'"):
+    with pytest.raises(InvalidInput, match=r"no case 'nonsense' of misuse; one reads '.+: .+'"):
         misuse.run(Plan(tmp_path, case="nonsense"))
+
+
+def test_one_case_of_each_kind_is_played_when_the_time_is_up_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {name: case for name, case in CASES.items() if name.startswith(("by hand", "journal"))}
+    monkeypatch.setattr("outlast.lab.misuse.running.CASES", few)
+    monkeypatch.setattr("outlast.lab.misuse.running.AT_ONCE", 1)
+    findings = misuse.run(Plan(tmp_path, seconds=0))
+    assert (findings.cases, findings.violations) == (2, [])
+    assert findings.figures["cases played"] == f"2 of {len(few)}"
+
+
+def test_cases_with_a_made_up_machine_say_that_they_try_the_refusal_alone() -> None:
+    for name in ("a network file system, by its name", "an engine that loses commits"):
+        assert "the refusal is tried, not the detection" in CASES[f"stranger: {name}"].must
 
 
 @pytest.mark.parametrize(

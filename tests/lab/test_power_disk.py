@@ -76,6 +76,13 @@ def _halves(recording: Recording) -> set[bytes]:
     return {b"old!", whole[:SECTOR_BYTES], b"old!" + bytes(508) + whole[SECTOR_BYTES:], whole}
 
 
+def test_the_size_of_a_file_reaches_the_disk_before_its_data() -> None:
+    recording = recorded(Event(WRITE, "a.db", 4, b"n" * 8), Event(WRITE, "a.db", 12, b"m" * 4))
+    assert image(recording, "zeros 1") == {"a.db": b"old!" + b"n" * 8 + bytes(4)}
+    assert image(recording, "zeros 0") == {"a.db": b"old!" + bytes(12)}
+    assert {"a.db": b"old!" + bytes(12)} in all_images(recording)
+
+
 def test_a_truncation_is_undone_unless_it_was_synced() -> None:
     cut_off = [Event(TRUNCATE, "a.db", 1)]
     assert image(recorded(*cut_off), "none") == OLD

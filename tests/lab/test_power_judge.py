@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast.lab.experiment import Plan
+from outlast.lab.power.recording import SYNC, WRITE, Event, Recording
 from outlast.lab.power.tally import Tally
 from tests.support.children import Child
 
@@ -72,9 +73,41 @@ def test_without_a_defect_nothing_is_found(tmp_path: Path) -> None:
 def test_a_control_that_does_no_harm_says_that_the_experiment_is_blind(tmp_path: Path) -> None:
     tally = Tally(Plan(tmp_path))
     tally.controlled("off", "settle", [(1, "none", "image", [])])
-    tally.check_controls()
+    tally.check_controls(["off"], {})
     (finding,) = tally.findings
     assert "this experiment is blind" in finding.what
+
+
+def test_a_control_that_was_not_played_is_a_finding(tmp_path: Path) -> None:
+    tally = Tally(Plan(tmp_path))
+    tally.controlled("off", "settle", [(1, "none", "image", [("lost", "a commit")])])
+    tally.check_controls(["off", "normal"], {"normal": "was not played: it fell over"})
+    (finding,) = tally.findings
+    assert finding.case == "normal"
+    assert "it fell over: this experiment is blind" in finding.what
+
+
+def test_power_has_not_failed_at_a_boundary_where_nothing_was_taken_away(tmp_path: Path) -> None:
+    events = [Event(WRITE, "a.db", 0, b"new"), Event(SYNC, "a.db")]
+    tally = Tally(Plan(tmp_path), ["life"])
+    whole: list[tuple[int, str, str, list[str]]] = [
+        (cut, "all", f"whole {cut}", []) for cut in range(3)
+    ]
+    tally.begin("life", Recording("a.db", {"a.db": b"old"}, [], events), whole)
+    tally.judged("life", whole)
+    figures = tally.findings_of().figures
+    assert (figures["sync boundaries"], figures["with a loss"]) == ("0 of 2", 0)
+    tally.judged("life", [(1, "none", "whole 0", []), (2, "none", "whole 2", [])])
+    figures = tally.findings_of().figures
+    assert (figures["sync boundaries"], figures["with a loss"]) == ("2 of 2", 1)
+
+
+def test_an_image_that_two_processes_open_counts_once(tmp_path: Path) -> None:
+    tally = Tally(Plan(tmp_path))
+    for _ in range(2):
+        opened = {"opened": [(1, "none", "image", [])], "again": [], "opened again": 0}
+        tally.reopened("settle", opened)
+    assert tally.findings_of().figures["opened by Outlast"] == 1
 
 
 def test_a_normal_sync_may_lose_and_not_break(tmp_path: Path) -> None:

@@ -19,6 +19,16 @@ def test_the_recorder_saw_what_the_kernel_saw(tmp_path: Path, life: str) -> None
     assert calibration.compared > 80
 
 
+def test_a_folder_with_an_odd_name_is_calibrated_too(tmp_path: Path) -> None:
+    calibration = calibrate(tmp_path.resolve() / 'ü "x" <y> 7%?', "migrate")
+    assert (calibration.note, calibration.differences) == ("", [])
+    assert calibration.compared > 80
+
+
+def test_a_trace_that_does_not_show_the_life_is_no_crash() -> None:
+    assert since_the_life_began(['1 openat(3, "elsewhere") = 4'], Path("/here/events")) == []
+
+
 def test_a_recorder_that_missed_a_sync_would_be_found_out(tmp_path: Path) -> None:
     folder = tmp_path.resolve() / "here"
     calibrate(folder, "migrate")

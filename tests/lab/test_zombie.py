@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.errors import InvalidInput
 from outlast.lab.actors import Company
 from outlast.lab.experiment import Finding, Plan
 from outlast.lab.zombie import inside, matrix, running, working
@@ -70,14 +71,17 @@ def test_who_is_stopped_where_others_wait_is_named_to_them(tmp_path: Path, share
 
 @pytest.mark.timeout(300)
 def test_the_experiment_has_some_of_every_kind_and_repeats_by_its_seed(tmp_path: Path) -> None:
-    first = running.run(Plan(tmp_path, seed=7, cases=20))
-    assert first.violations == []
-    assert first.cases == 20
-    assert set(first.figures) == {"writes", "writers", "workers"}
+    findings = running.run(Plan(tmp_path, seed=7, cases=20))
+    assert findings.violations == []
+    assert findings.cases == 20
+    assert set(findings.figures) == {"writes", "writers", "workers"}
     plan = Plan(tmp_path, seed=7)
     assert matrix.chosen_cases(plan) == matrix.chosen_cases(plan)
     assert matrix.chosen_cases(plan) != matrix.chosen_cases(Plan(tmp_path, seed=8))
     assert sorted(matrix.chosen_cases(plan)) == sorted(matrix.CASES)
+    for seed in (1, 2, 3):
+        first = matrix.chosen_cases(Plan(tmp_path, seed=seed))[: len(MEANWHILE)]
+        assert {case.meanwhile for case in first} == set(MEANWHILE), "a short run sees all states"
     first_round = matrix.chosen_cases(plan)[: len(VERBS) * len(MEANWHILE)]
     assert len({(case.verb, case.meanwhile) for case in first_round}) == len(first_round)
 
@@ -85,7 +89,7 @@ def test_the_experiment_has_some_of_every_kind_and_repeats_by_its_seed(tmp_path:
 def test_all_texts_of_cases_differ_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
     texts = [str(case) for case in (*matrix.CASES, *inside.CASES, *working.CASES)]
     assert len(texts) == len(set(texts))
-    with pytest.raises(ValueError, match="no case of this experiment"):
+    with pytest.raises(InvalidInput, match=r"no case of this experiment .* one reads"):
         running.run(Plan(tmp_path, case="something else"))
 
 
@@ -119,6 +123,23 @@ def impatient(self, limits_seconds, culprit, blockage):
 Patience.__init__ = impatient
 """
 
+NAMED_LATE = """
+from outlast.store.sqlite.gate import Patience
+_real = Patience.__init__
+def late(self, limits_seconds, culprit, blockage):
+    _real(self, (3.0, limits_seconds[1]), culprit, blockage)
+Patience.__init__ = late
+"""
+RUN_OUT_IS_LOST = """
+from outlast.store.sqlite import settle
+_real = settle.settle_grants
+def settle_grants(tx, settlements, now):
+    if now.mono_ms >= 1_060_000:
+        return [None for _ in settlements]
+    return _real(tx, settlements, now)
+settle.settle_grants = settle_grants
+"""
+
 
 def _found(tmp_path: Path, case: str, planted: str) -> list[Finding]:
     assert running.run(Plan(tmp_path, case=case)).violations == [], "the case itself is fine"
@@ -145,7 +166,13 @@ def _found(tmp_path: Path, case: str, planted: str) -> list[Finding]:
             STOPPED_IS_DEAD,
             "its lease stood",
         ),
+        (
+            "fail after its lease ran out and nobody took it, stopped before it asked, by claim",
+            RUN_OUT_IS_LOST,
+            "a lease that nobody took was answered refused",
+        ),
         ("stopped inside the transaction of enqueue", NOBODY_IS_NAMED, "was not named"),
+        ("stopped inside the transaction of enqueue", NAMED_LATE, "it took"),
     ],
 )
 def test_a_planted_defect_is_found(tmp_path: Path, case: str, planted: str, word: str) -> None:

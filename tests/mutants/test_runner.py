@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mutants import trial
 from mutants.catalogue import CatalogueError, Edit, Mutant, mutants_in, read_mutant
-from mutants.run import line, main, summary
+from mutants.run import line, main, summary, unaimed
 from mutants.trial import Trial, Verdict, Workshop
 
 PACKAGE = "ANSWER = 42\n"
@@ -197,3 +197,9 @@ def test_a_file_that_is_no_mutant_is_told_apart(tmp_path: Path, text: str, why: 
 def test_a_row_of_the_table_says_what_was_found() -> None:
     row = line(Trial(mutant("43"), Verdict.KILLED, "a task is lost", 1.25))
     assert row.split() == "wrong yes look 1.2 killed a task is lost".split()
+
+
+def test_unaimed_an_experiment_is_told_nothing_but_its_time() -> None:
+    aimed = Mutant("m", "a defect", "zombie", ("--case", "just that one"), 5.0, True, ())
+    free = unaimed(aimed, 120.0)
+    assert (free.name, free.arguments, free.seconds) == ("m", (), 120.0)

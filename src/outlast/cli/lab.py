@@ -1,8 +1,10 @@
 """`outlast lab`: the fault laboratory, on the user's own machine and disk."""
 
 import random
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +17,27 @@ from outlast.cli.views import Lines, Table, View, show
 from outlast.lab.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
-    from outlast.lab.experiment import Findings
+    from outlast.lab.experiment import Finding, Findings
+    from outlast.lab.laboratory import Order, Outcome
 
 KEPT_IN = "outlast-lab"
 MOST_SHOWN = 10
+
+MEANINGS = {
+    "lost": "what was acknowledged is not there (promise 1)",
+    "overlap": "a lease was given away while it stood (promise 2)",
+    "twice": "something was handed out, or accepted, more than once (promise 2)",
+    "tokens": "a token did not rise with its claim (promise 3)",
+    "zombie": "a write was accepted from one whose lease was over (promise 3)",
+    "stuck": "what was broken off cannot be opened or finished (promise 4)",
+    "counters": "the budgets of a task do not add up (promise 5)",
+    "reopening": "opening a second time changed something (promise 6)",
+    "phantom": "something happened that was refused or never asked for (promise 9)",
+    "surprise": "a call ended in an error that is none of Outlast's (promise 9)",
+    "torn": "half of something that belongs together is there",
+    "path": "a task's moves do not lead to where it is, or nobody was told of one",
+    "damage": "SQLite's own check found the file damaged",
+}
 
 
 ALL = "all"
@@ -50,7 +69,7 @@ _EPILOG = "\b\nExperiments:\n" + "\n".join(
 @click.option("--case", metavar="TEXT", help="Repeat one case, as a violation names it.")
 @click.option(
     "--folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     metavar="FOLDER",
     help="Work on the disk of this folder, not where temporary files lie.",
 )
@@ -69,9 +88,12 @@ def lab(common: Common, /, experiments: tuple[str, ...], **given: Any) -> int:
 
     Each experiment works in a new folder of its own and touches no store of yours. A violation is
     printed with the command that repeats it, and its evidence is kept. Exit codes: 0 no promise
-    was broken, 1 one was.
+    was broken, 1 one was or nothing was tried, 70 an experiment itself broke. -v shows figures.
     """
     if not experiments:
+        asked = [name for name in ("seconds", "cases", "seed", "case") if given[name] is not None]
+        if asked:
+            raise click.UsageError(f"--{asked[0]} is for an experiment; name one, or all")
         return _list(common)
     if given["case"] is not None and (len(experiments) > 1 or ALL in experiments):
         raise click.UsageError("--case repeats a case of one experiment; name just that one")
@@ -91,43 +113,103 @@ def _run(common: Common, names: Sequence[str], given: dict[str, Any]) -> int:
 
     seed = random.randrange(1 << 31) if given["seed"] is None else given["seed"]
     wanted = {name: given.get(name) for name in ("seconds", "cases", "case", "folder")}
+    order = Order(names, seed, keep=given["keep"].absolute(), **wanted)
     progress = _Progress()
-    done = carry_out(Order(names, seed, keep=given["keep"].absolute(), **wanted), progress.tell)
+    with _ending_politely():
+        outcome = carry_out(order, progress.tell)
     progress.over()
-    found = sum(len(one.violations) for one in done)
-    data = {"experiments": [as_data(one) for one in done], "violations": found}
-    show(common, View(data, [_table(done), Lines(list(_words(done, found)))]))
-    return Exit.NO if found else Exit.FINE
+    data = {
+        "experiments": [as_data(one, order) for one in outcome.done],
+        "violations": outcome.found,
+        "untried": outcome.untried,
+        "interrupted": outcome.was_interrupted,
+    }
+    lines = [
+        *(_figures(outcome.done) if common.is_verbose else ()),
+        *_notes(outcome.done),
+        *_violations(outcome.done, order),
+        *_verdict(outcome),
+    ]
+    show(common, View(data, [_table(outcome.done), Lines(lines)]))
+    if outcome.was_interrupted:
+        return Exit.INTERRUPTED
+    if outcome.broken:
+        return Exit.UNEXPECTED
+    return Exit.NO if outcome.found or outcome.untried else Exit.FINE
+
+
+@contextmanager
+def _ending_politely() -> Iterator[None]:
+    """Being told to end, or losing the terminal, is taken as Ctrl-C: everything is cleared away."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _table(done: "Sequence[Findings]") -> Table:
     rows = [
-        (one.experiment, f"{one.cases:,}", f"{len(one.violations):,}", f"{one.seconds:.1f}",
+        (one.experiment, _cases(one), f"{len(one.violations):,}", f"{one.seconds:.1f}",
          str(one.seed))
         for one in done
     ]  # fmt: skip
     columns = ("experiment", "cases", "violations", "seconds", "seed")
-    return Table(columns, rows, numbers=frozenset(columns[1:]))
+    return Table(columns, rows, numbers=frozenset(columns[1:]), empty="Nothing was done.")
 
 
-def _words(done: "Sequence[Findings]", found: int) -> list[str]:
+def _cases(one: "Findings") -> str:
+    possible = one.figures.get("possible cases")
+    return f"{one.cases:,}" if possible is None else f"{one.cases:,} of {_grouped(possible)}"
+
+
+def _figures(done: "Sequence[Findings]") -> Iterator[str]:
+    for one in done:
+        yield from [one.experiment] if one.figures else []
+        yield from (f"  {name}: {_grouped(value)}" for name, value in one.figures.items())
+
+
+def _notes(done: "Sequence[Findings]") -> Iterator[str]:
+    for one in done:
+        yield from (f"{one.experiment}: {note}" for note in one.notes)
+        if one.broke is not None:
+            yield f"{one.experiment}: the experiment itself broke: {one.broke}"
+
+
+def _violations(done: "Sequence[Findings]", order: "Order") -> Iterator[str]:
+    """One block for each case, and what the words mean that occur."""
     from outlast.lab.laboratory import replay_command
 
-    lines = []
+    kinds = {finding.what.partition(":")[0] for one in done for finding in one.violations}
     for one in done:
-        lines += [one.experiment] if one.figures or one.notes else []
-        lines += [f"  {name}: {_grouped(value)}" for name, value in one.figures.items()]
-        lines += [f"  not tried here: {note}" for note in one.notes]
-        for finding in one.violations[:MOST_SHOWN]:
-            lines += ["", f"VIOLATION in {one.experiment}, {finding.case}"]
-            lines += [f"  {line}" for line in finding.what.splitlines()]
-            lines += [f"  see it again: {replay_command(one, finding.case)}"]
-            lines += [f"  evidence: {finding.evidence}"] if finding.evidence else []
-        if len(one.violations) > MOST_SHOWN:
-            lines += [
-                f"  and {len(one.violations) - MOST_SHOWN} more violations in {one.experiment}"
-            ]
-    return [*lines, "", f"{found} violations." if found else "No promise was broken."]
+        by_case: dict[str, list[Finding]] = {}
+        for finding in one.violations:
+            by_case.setdefault(finding.case, []).append(finding)
+        for case, findings in list(by_case.items())[:MOST_SHOWN]:
+            yield from ("", f"VIOLATION in {one.experiment}, {case}")
+            for finding in findings[:MOST_SHOWN]:
+                yield from (f"  {line}" for line in finding.what.splitlines())
+            yield f"  try it again: {replay_command(one, case, order)}"
+            yield from {f"  evidence: {each.evidence}" for each in findings if each.evidence}
+        if len(by_case) > MOST_SHOWN:
+            yield f"  and {len(by_case) - MOST_SHOWN} more cases of {one.experiment}"
+    meant = [f"  {kind}: {MEANINGS[kind]}" for kind in sorted(kinds & MEANINGS.keys())]
+    yield from ["", "The words:", *meant] if meant else []
+
+
+def _verdict(outcome: "Outcome") -> Iterator[str]:
+    found, untried = outcome.found, outcome.untried
+    yield ""
+    if outcome.was_interrupted:
+        yield "Interrupted; what is above is what was seen until then."
+    if untried and not found:
+        yield f"Nothing was tried by {', '.join(untried)}: give it more time (--seconds)."
+    if found:
+        yield f"{found} {'violation' if found == 1 else 'violations'}."
+    elif not (untried or outcome.broken or outcome.was_interrupted):
+        yield "No promise was broken."
 
 
 def _grouped(value: int | float | str) -> str:

@@ -14,11 +14,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from outlast import _host
 from outlast.lab.acting import LONGEST_LETTER
@@ -26,6 +27,10 @@ from outlast.lab.acting import LONGEST_LETTER
 PATIENCE_SECONDS = 30.0
 _GOODBYE_SECONDS = 5.0
 _LOOK_SECONDS = 0.001
+_AT_ONCE = 4
+
+One = TypeVar("One")
+Outcome = TypeVar("Outcome")
 
 
 class NoAnswer(Exception):
@@ -44,7 +49,7 @@ class Actor:
         self.own_pid = own_pid
         """The pid by which it knows itself."""
         self._wire = wire
-        self._end = os.pidfd_open(pid)
+        self._end = _pidfd(pid)
 
     def ask(self, verb: str, *arguments: Any, **options: Any) -> Any:
         """Have it do something, and wait for the answer."""
@@ -53,13 +58,19 @@ class Actor:
 
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
         """Have it do something, whatever comes of it."""
-        self._wire.send(json.dumps([verb, arguments, options]).encode())
+        try:
+            self._wire.send(json.dumps([verb, arguments, options]).encode())
+        except OSError as error:
+            raise NoAnswer(f"process {self.pid} is gone and cannot be asked: {error}") from None
 
     def answer(self, within_seconds: float = PATIENCE_SECONDS) -> Any:
         """The answer to what it was last told."""
         if not self.has_answered(within_seconds):
             raise NoAnswer(f"process {self.pid} gave no answer within {within_seconds:g} s")
-        letter = self._wire.recv(LONGEST_LETTER)
+        try:
+            letter = self._wire.recv(LONGEST_LETTER)
+        except OSError as error:
+            raise NoAnswer(f"process {self.pid} ended without an answer: {error}") from None
         if not letter:
             raise NoAnswer(f"process {self.pid} ended without an answer")
         word, value = json.loads(letter)
@@ -75,7 +86,7 @@ class Actor:
 
     def stop(self) -> None:
         """Stop it; returns once the kernel says that all of it stands still."""
-        os.kill(self.pid, signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
         self.await_stop()
 
     def await_stop(self) -> None:
@@ -84,12 +95,19 @@ class Actor:
 
     def resume(self) -> None:
         """Let it go on."""
-        os.kill(self.pid, signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, which can never reach another process that has its pid by now."""
+        try:
+            signal.pidfd_send_signal(self._end, number)
+        except OSError:
+            raise NoAnswer(f"process {self.pid} is gone and hears no {number.name}") from None
 
     def kill(self) -> None:
         """End it as a crash would; returns once it is gone."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._end, signal.SIGKILL)
+        with suppress(NoAnswer):
+            self.send_signal(signal.SIGKILL)
         self.await_end()
 
     def await_end(self) -> None:
@@ -105,11 +123,21 @@ class Actor:
 
     def close(self) -> None:
         """Kill it if it lives, and let go."""
-        if self._end >= 0:
+        if self._end < 0:
+            return
+        try:
             self.kill()
+        finally:
             os.close(self._end)
             self._end = -1
             self._wire.close()
+
+
+def _pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        raise NoAnswer(f"process {pid} is gone: {error}") from None
 
 
 def await_stop_of(pid: int) -> None:
@@ -133,23 +161,30 @@ def _stands_still(pid: int) -> bool:
 @contextmanager
 def stopped(*pids: int) -> Iterator[None]:
     """Processes that stand still for a while."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    with ExitStack() as stack:
+        ends = []
+        for pid in pids:
+            ends.append(_pidfd(pid))
+            stack.callback(os.close, ends[-1])
+        for end in ends:
+            stack.callback(_signal_if_there, end, signal.SIGCONT)
+            _signal_if_there(end, signal.SIGSTOP)
         for pid in pids:
             await_stop_of(pid)
         yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+
+
+def _signal_if_there(end: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(end, number)
 
 
 class Company:
     """Makes actors, all in one world: by a prefix to the command, or by the environment.
 
     `prelude` is a program that runs in the company before it makes anybody: the laboratory's own
-    tests plant their defects by it.
+    tests plant their defects by it. A company is a session of its own, so that an interrupt from
+    the keyboard is heard by the laboratory alone.
     """
 
     def __init__(
@@ -158,7 +193,10 @@ class Company:
         environment: Mapping[str, str] | None = None,
         prelude: str = "",
     ) -> None:
+        self.is_abandoned = False
         self._made: list[Actor] = []
+        # Not a pipe, for nobody reads it, and an actor with much to say would wait for a reader.
+        self._said = os.memfd_create("what a company says")
         self._mutex = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = f"{prelude}\nfrom outlast.lab.acting import serve\nserve({theirs.fileno()})\n"
@@ -168,9 +206,14 @@ class Company:
                 pass_fds=[theirs.fileno()],
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=self._said,
+                start_new_session=True,
             )
-        self.clocks: dict[str, float] = self._ask({})
+        try:
+            self.clocks: dict[str, float] = self._ask({})
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         """Nothing more is needed."""
@@ -217,12 +260,14 @@ class Company:
 
     def _last_words(self) -> str:
         self._process.kill()
-        _, said = self._process.communicate(timeout=_GOODBYE_SECONDS)
-        return said.decode(errors="replace").strip().splitlines()[-1:][0] if said.strip() else ""
+        self._process.wait(_GOODBYE_SECONDS)
+        length = os.fstat(self._said).st_size
+        said = os.pread(self._said, length, 0).decode(errors="replace").strip()
+        return said.splitlines()[-1] if said else ""
 
     def _seen_from_here(self, pid: int) -> int:
         """The pid by which this process knows an actor of a company with pids of its own."""
-        for one in _descendants(self._process.pid):
+        for one in _descendants_of_who_may_be_gone(self._process.pid):
             status = _host.read_text(f"/proc/{one}/status") or ""
             for line in status.splitlines():
                 name, *pids = line.split()
@@ -230,34 +275,66 @@ class Company:
                     return one
         raise NoAnswer(f"process {pid} of a company is gone already")
 
+    def abandon(self) -> None:
+        """End all of them at once, whoever still waits for their answers."""
+        self.is_abandoned = True
+        self._process.kill()
+
     def close(self) -> None:
         """End all of them; a company ends by itself when nobody can ask it any more."""
-        for one in self._made:
-            one.close()
-        self._made.clear()
-        self._control.close()
+        with ExitStack() as stack:
+            stack.callback(self._close_said)
+            stack.callback(self._await_end)
+            stack.callback(self._control.close)
+            for one in self._made:
+                stack.callback(one.close)
+            self._made.clear()
+
+    def _close_said(self) -> None:
+        if self._said >= 0:
+            os.close(self._said)
+            self._said = -1
+
+    def _await_end(self) -> None:
         try:
             self._process.wait(_GOODBYE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(_GOODBYE_SECONDS)
-        if self._process.stderr is not None:
-            self._process.stderr.close()
+
+
+def played_at_once(
+    cases: Sequence[One], play: Callable[[int, One], Outcome], abandon: Callable[[], None]
+) -> Iterator[Outcome]:
+    """What comes of cases, some played at once, for they mostly wait.
+
+    Whoever interrupts it does not wait for those under way: `abandon` has to end their processes.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            yield from pool.map(play, range(len(cases)), cases)
+        except BaseException:
+            abandon()
+            raise
+
+
+def _descendants_of_who_may_be_gone(pid: int) -> Iterator[int]:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        yield from _descendants(pid)
 
 
 def _descendants(pid: int) -> Iterator[int]:
     for thread in os.listdir(f"/proc/{pid}/task"):
         for child in (_host.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
             yield int(child)
-            with suppress(FileNotFoundError):
-                yield from _descendants(int(child))
+            yield from _descendants_of_who_may_be_gone(int(child))
 
 
 def clerk_of(worker_pid: int) -> int:
     """The process that claims and settles for a worker; waits until there is one."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
-        for pid in _descendants(worker_pid):
+        for pid in _descendants_of_who_may_be_gone(worker_pid):
             if "outlast._clerk" in (_host.read_text(f"/proc/{pid}/cmdline") or ""):
                 return pid
         time.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""What must be possible with any store that was broken off: open it twice, and finish everything.
+"""What must be possible with any store that was broken off: open it by Outlast, twice.
 
 To be called in a process that may open the store by Outlast; the file itself is read elsewhere.
 """
@@ -9,12 +9,9 @@ from pathlib import Path
 from outlast.api import Outlast
 from outlast.clock import Clock
 from outlast.errors import OutlastError
-from outlast.lab.lives import SetClock
 from outlast.lab.replay import FINAL
 from outlast.lab.stored import Stored, changed_tables, foreign_stored
 from outlast.lab.wholeness import Violation, violations_of_file
-
-LIMIT = 500
 
 
 def after_reopening(
@@ -48,35 +45,3 @@ def _changed(before: Stored, after: Stored) -> Iterator[Violation]:
         now = after.statuses().get(task_id)
         if now is None or (status in FINAL and now != status):
             yield Violation("lost", task_id, f"was {status} and is {now} after reopening")
-
-
-def after_finishing(path: Path) -> list[Violation]:
-    """Two days later all that is not final can be finished; what was final stays as it was."""
-    before = foreign_stored(path)
-    try:
-        _finish(path)
-    except OutlastError as error:
-        return [Violation("stuck", "", f"cannot go on: {type(error).__name__}: {error}")]
-    after = foreign_stored(path)
-    return [
-        *violations_of_file(after),
-        *_changed(before, after),
-        *(
-            Violation("stuck", task_id, f"is {status} although all was finished")
-            for task_id, status in after.statuses().items()
-            if status not in FINAL
-        ),
-    ]
-
-
-def _finish(path: Path) -> None:
-    clock = SetClock(days=2)
-    with Outlast(path, clock=clock) as app:
-        for queue in {task.queue for task in app.tasks("pending", limit=LIMIT)}:
-            app.unpause(queue)
-        for task in app.tasks("pending", limit=LIMIT):
-            app.unpark(task.id)
-        clock.advance("1h")
-        queues = sorted({task.queue for task in app.tasks("pending", limit=LIMIT)})
-        while queues and (leases := app.claim("finisher", limit=LIMIT, queue=queues)):
-            app.complete_many([(lease, None) for lease in leases])

@@ -3,6 +3,7 @@
 import re
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ class Plan:
     case: str | None = None
     keep: Path | None = None
     progress: Callable[[str], None] = lambda text: None
+    unkept: list[str] = field(default_factory=list)
+    """What could not be kept as evidence."""
     _begun_at: float = field(default_factory=time.monotonic)
 
     def elapsed_seconds(self) -> float:
@@ -57,16 +60,26 @@ class Plan:
         """Copy files and write texts into a folder of that case; None if nothing is kept."""
         if self.keep is None:
             return None
-        folder = self.keep / _UNFIT_FOR_A_NAME.sub("-", case)[:_LONGEST_NAME]
-        folder.mkdir(parents=True, exist_ok=True)
+        # Two cases may differ in what a file's name cannot hold.
+        mark = f"{zlib.crc32(case.encode()):08x}"
+        folder = self.keep / f"{_UNFIT_FOR_A_NAME.sub('-', case)[:_LONGEST_NAME]}-{mark}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._copy(folder, paths, texts)
+        except (OSError, shutil.Error) as error:
+            self.unkept.append(f"the evidence of {case!r} could not be kept: {error}")
+            return None
+        return folder
+
+    def _copy(self, folder: Path, paths: Iterable[Path], texts: dict[str, str]) -> None:
         for path in paths:
             if path.is_dir():
                 shutil.copytree(path, folder / path.name, ignore=_no_files, dirs_exist_ok=True)
             elif path.exists():
                 shutil.copy(path, folder / path.name)
         for name, text in texts.items():
-            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
-        return folder
+            with (folder / f"{name}.txt").open("a", encoding="utf-8") as file:
+                file.write(text.rstrip("\n") + "\n")
 
 
 def _no_files(folder: str, names: list[str]) -> list[str]:
@@ -87,6 +100,8 @@ class Findings:
     figures: dict[str, int | float | str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What could not be tried here, and why."""
+    broke: str | None = None
+    """The error that ended the experiment itself, if one did; what it found before stands."""
 
 
 class Experiment(Protocol):

@@ -28,10 +28,17 @@ def leave_sign(folder: Path, name: str, text: str = "") -> None:
     new.rename(folder / name)
 
 
-def await_sign(folder: Path, name: str, within_seconds: float = _LONGEST_SECONDS) -> str:
-    """What a sign says; waits for it."""
+def await_sign(
+    folder: Path,
+    name: str,
+    within_seconds: float = _LONGEST_SECONDS,
+    is_over: Callable[[], bool] = lambda: False,
+) -> str:
+    """What a sign says; waits for it, though not once it is over with whoever was to leave it."""
     until = time.monotonic() + within_seconds
     while not (folder / name).exists():
+        if is_over() and not (folder / name).exists():
+            raise TimeoutError(f"whoever was to leave the sign {name!r} is gone")
         if time.monotonic() > until:
             raise TimeoutError(f"nobody left the sign {name!r} within {within_seconds:g} s")
         time.sleep(_LOOK_SECONDS)

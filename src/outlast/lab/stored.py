@@ -28,18 +28,20 @@ TASKS = """
     SELECT t.id, t.seq, t.status, t.kind, t.parked, t.attempt, t.retry_count, t.recovery_count,
            t.max_retries, t.max_recoveries, t.token, t.holder, t.worker_id, t.keyed, t.retry_of,
            t.payload_bytes, t.payload_sum, t.result_bytes, t.result_sum,
-           coalesce(t.payload, p.data), coalesce(t.result, r.data)
+           coalesce(t.payload, p.data), coalesce(t.result, r.data), t.queue, t.priority, t.group_id,
+           t.created_at
     FROM tasks t
     LEFT JOIN blobs p ON p.task_seq = t.seq AND p.part = 'payload'
     LEFT JOIN blobs r ON r.task_seq = t.seq AND r.part = 'result'"""
 MOVES = """
-    SELECT task_seq, from_status, to_status, actor, reason, attempt, token, worker_id
+    SELECT task_seq, from_status, to_status, actor, reason, attempt, token, worker_id, at
     FROM transitions ORDER BY pos"""
 CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
     FROM task_checkpoints ORDER BY pos"""
 _ALL_OF = "SELECT * FROM "
 KEYS = "SELECT idempotency_key, task_id, status FROM task_keys"
+PAUSED = "SELECT name FROM queues"
 
 
 class StoredTask(NamedTuple):
@@ -66,6 +68,10 @@ class StoredTask(NamedTuple):
     result_sum: int | None
     payload: str | None
     result: str | None
+    queue: str = "default"
+    priority: int = 0
+    group: str | None = None
+    created_at: int = 0
 
 
 class Move(NamedTuple):
@@ -78,6 +84,7 @@ class Move(NamedTuple):
     attempt: int
     token: int
     worker: str | None
+    at: int | None = None
 
 
 class StoredCheckpoint(NamedTuple):
@@ -108,6 +115,7 @@ class Stored:
         default_factory=lambda: defaultdict(list)
     )
     keys: dict[str, StoredKey] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
     faults: dict[str, Rows] = field(default_factory=dict)
     content: dict[str, Rows] = field(default_factory=dict)
 
@@ -181,6 +189,7 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
         for seq, *rest in fetch(CHECKPOINTS):
             stored.checkpoints[ids.get(seq, f"no task {seq}")].append(StoredCheckpoint(*rest))
         stored.keys = {row[0]: StoredKey(*row) for row in fetch(KEYS)}
+        stored.paused = {name for (name,) in fetch(PAUSED)}
     if with_content:
         stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
     return stored
@@ -219,7 +228,8 @@ def foreign_stored(path: Path, with_content: bool = False) -> Stored:
 def _queries() -> list[str]:
     return [
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
-        TASKS, MOVES, CHECKPOINTS, KEYS, "PRAGMA integrity_check", "PRAGMA foreign_key_check",
+        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED,
+        "PRAGMA integrity_check", "PRAGMA foreign_key_check",
     ]  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Calls of the command line, each a process of its own; one of the programs of chaos."""
 
+import os
 import random
 import subprocess
 import sys
@@ -14,6 +15,16 @@ from outlast.lab.witness import Witness
 
 PATIENCE_SECONDS = 60
 UNKNOWN_OUTCOME, UNEXPECTED = 6, 70
+
+# The command line of a process that ends with the thread that started it, even while it is stopped.
+PROGRAM = """
+import sys
+from outlast import _host
+_host.die_with_parent(int(sys.argv.pop(1)))
+sys.argv[0] = "outlast"
+from outlast.cli.main import main
+main()
+"""
 
 
 class CommandKilled(BaseException):
@@ -65,14 +76,15 @@ class Shell:
 
     def _run(self, words: list[str]) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "outlast", "--store", str(self._witness.app.path), *words],
+            [sys.executable, "-c", PROGRAM, str(os.getpid()),
+             "--store", str(self._witness.app.path), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             timeout=PATIENCE_SECONDS,
             check=False,
-        )
+        )  # fmt: skip
         said = done.stderr.strip()[-500:]
         if done.returncode < 0:
             raise CommandKilled

@@ -14,6 +14,9 @@ from outlast.lab.stored import Stored
 from outlast.lab.wholeness import Violation
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
+RECOVERY = "system/recovery"
+# A lease that is renewed in time does not run out for less, whoever stands still.
+LEAST_STOP_SECONDS = LEASE_SECONDS / 6
 
 
 class Execution(NamedTuple):
@@ -50,6 +53,7 @@ def objections(
         if task.status not in FINAL:
             yield Violation("stuck", task.id, f"is still {task.status}")
     yield from _overlaps(history, stored, executions, account)
+    yield from _declared_dead(history, stored, executions)
     yield from _results(stored, executions)
 
 
@@ -75,26 +79,78 @@ def _overlaps(
 
 
 def _is_explained(reason: str, one: Execution, following: Execution, account: Account) -> bool:
-    """Only a lease that ran out frees a task whose handler is still at work: when its process, or
-    one that sat on the write lock, stood still, or the machine as a whole was late."""
+    """Only a lease that ran out frees a task whose handler is still at work: when its worker or
+    the worker's clerk stood still or was gone, or somebody who kept all others from writing stood
+    still, or the machine as a whole was late; and long enough."""
     if not reason.startswith("lease_expired"):
         return False
-    since = one.begun_at - LEASE_SECONDS
-    return any(_meet(span, since, following.begun_at) for span in (*account.stops, *account.late))
+    stops = (
+        span
+        for span in account.stops
+        if span.keeps_others_out or (span.name == one.worker and span.is_its_work)
+    )
+    absences = (span for span in account.without_clerk if span.name == one.worker)
+    since, until = one.begun_at - LEASE_SECONDS, following.begun_at
+    spans = (*stops, *absences, *account.late)
+    return sum(_common_seconds(span, since, until) for span in spans) >= LEAST_STOP_SECONDS
 
 
-def _meet(span: Span, since: float, until: float) -> bool:
-    return span.since <= until and span.until >= since
+def _common_seconds(span: Span, since: float, until: float) -> float:
+    return max(0.0, min(span.until, until) - max(span.since, since))
+
+
+def _declared_dead(
+    history: History, stored: Stored, executions: list[Execution]
+) -> Iterator[Violation]:
+    """No task is taken for its dead worker's before that worker was killed, or left.
+
+    The invariants look at leases that somebody was told of; the real worker keeps its own.
+    """
+    workers = {call.worker for call in history.of("work")}
+    seen_at = _when_tokens_were_seen(history, executions)
+    for task_id, moves in stored.moves.items():
+        for move in moves:
+            worker = move.worker
+            if move.actor != RECOVERY or not move.reason.startswith("crash"):
+                continue
+            if worker is None or worker not in workers:
+                continue
+            over_at = history.killed_at.get(worker, history.left_at.get(worker))
+            later = [at for token, at in seen_at[task_id] if token > move.token]
+            if over_at is None or (later and min(later) < over_at):
+                yield Violation("overlap", task_id, f"{worker} lives, declared dead: {move}")
+
+
+def _when_tokens_were_seen(
+    history: History, executions: list[Execution]
+) -> dict[str, list[tuple[int, float]]]:
+    """Moments at which each token of a task was surely out already."""
+    seen: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for one in executions:
+        seen[one.task_id].append((one.token, one.begun_at))
+    for call in history.of("claim", "prefetch"):
+        for task_id, token, *_ in call.value if call.is_done else ():
+            seen[task_id].append((token, call.answered_at or 0.0))
+    return seen
 
 
 def _results(stored: Stored, executions: Iterable[Execution]) -> Iterator[Violation]:
-    """Whoever's result was taken has run, and by the very token that was current."""
+    """Whoever's result was taken has run, and by the very token that was current.
+
+    In chaos everybody completes a task with a result.
+    """
     ran = {(one.task_id, one.token): one.worker for one in executions}
     workers = set(ran.values())
     for task in stored.tasks.values():
-        if task.status != "completed" or task.result is None:
+        if task.status != "completed":
+            continue
+        if task.result is None:
+            yield Violation("lost", task.id, "is completed, and its result is gone")
             continue
         worker, _, token = task.result.strip('"').rpartition("/")
+        if not (token.isascii() and token.isdecimal()):
+            yield Violation("damaged", task.id, f"has {task.result}, which nobody gave")
+            continue
         if int(token) != task.token:
             yield Violation("zombie", task.id, f"has {task.result} of token {task.token}")
         if worker in workers and (task.id, task.token) not in ran:
@@ -124,6 +180,6 @@ def figures(
             counted[f"done: {call.verb}"] += 1
     for moves in stored.moves.values():
         for move in moves:
-            if move.actor == "system/recovery":
+            if move.actor == RECOVERY:
                 counted[f"recovered: {move.reason}"] += 1
     return counted

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outlast import _host
 from outlast.lab.chaos.programs import Program
+from outlast.lab.chaos.targets import Target, targets_below
 
 TICK_SECONDS = 0.02
 PATIENCE_SECONDS = 60
@@ -24,6 +24,7 @@ class Member:
     def __init__(self, program: Program, path: Path, folder: Path, seed: str) -> None:
         self.program = program
         self.is_killed = False
+        self._has_ended: bool | None = None
         given: dict[str, Any] = {"program": program, "path": str(path)}
         given |= {"folder": str(folder), "seed": seed}
         given["parent"] = os.getpid()
@@ -37,6 +38,7 @@ class Member:
                 stderr=errors,
                 start_new_session=True,
             )
+        self.itself = Target(self._process.pid, os.pidfd_open(self._process.pid), is_owned=False)
 
     @property
     def name(self) -> str:
@@ -66,12 +68,23 @@ class Member:
             time.sleep(TICK_SECONDS)
         return True
 
-    def clear_away(self) -> str | None:
-        """End whatever is left of it and below it; what went wrong with it, if anything did."""
-        has_ended = not self.lives()
+    def below(self) -> list[Target]:
+        """The processes below it, as the kernel knows them now."""
+        return targets_below(self.pid)
+
+    def end_all(self) -> None:
+        """Kill whatever is left of it and below it, without waiting; it is not reaped yet."""
+        self._has_ended = not self.lives()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+    def clear_away(self) -> str | None:
+        """See to the end of all; what went wrong with it, if anything did."""
+        if self._has_ended is None:
+            self.end_all()
+        has_ended = self._has_ended
         code = self._process.wait(PATIENCE_SECONDS)
+        os.close(self.itself.descriptor)
         ends_at = time.monotonic() + PATIENCE_SECONDS
         while _is_group(self.pid) and time.monotonic() < ends_at:
             time.sleep(TICK_SECONDS)
@@ -80,23 +93,6 @@ class Member:
         how = f"ended with {code}" if has_ended else "was asked to leave and did not"
         said = self._errors.read_text(errors="replace").strip()[-_LAST_WORDS:]
         return f"{self.name} ({self.program.role}) {how}: {said}"
-
-
-def send(number: int, pids: list[int]) -> None:
-    """A signal to those that are still there."""
-    for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes below one, as the kernel knows them now."""
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            for child in (_host.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
-                found += [int(child), *descendants(int(child))]
-    return found
 
 
 def _is_group(pid: int) -> bool:

@@ -18,14 +18,16 @@ from outlast.lab.chaos.supervisor import Account, Supervisor
 from outlast.lab.experiment import Finding, Findings, Plan
 from outlast.lab.history import read_history
 from outlast.lab.invariants import violations
-from outlast.lab.stored import read_stored
+from outlast.lab.stored import copied_stored
 from outlast.lab.wholeness import Violation
 
 ROUND_SECONDS = 8.0
 NATURAL_SECONDS = 30.0
 SHORTEST_SECONDS = 1.0
 
-_CASE = re.compile(r"round (\d+) of ([\d.]+) s")
+AS_LEFT = "as the crowd left it"
+
+_CASE = re.compile(r"round (\d{1,9}) of (\d{1,6}(?:\.\d{1,6})?) s")
 
 
 def run(plan: Plan) -> Findings:
@@ -93,27 +95,41 @@ def _play(plan: Plan, chaos: Round, case: str, counted: Counter[str]) -> list[Fi
     records = folder / "records"
     records.mkdir(parents=True)
     path, seed = folder / "work.db", f"{plan.seed} {chaos.number}"
-    account = Supervisor(chaos, path, records, seed).run()
-    _finish(path, records, seed, account)
-    broken = _judge(path, records, account, counted)
-    evidence = None
-    if broken:
-        evidence = plan.keep_evidence(case, folder.iterdir(), broken="\n".join(map(str, broken)))
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        account = Supervisor(chaos, path, records, seed).run()
+        _copy(path, folder / AS_LEFT)
+        _finish(path, records, seed, account)
+        broken = _judge(path, records, account, counted)
+        evidence = None
+        if broken:
+            texts = {"broken": "\n".join(map(str, broken))}
+            evidence = plan.keep_evidence(case, folder.iterdir(), **texts)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return [Finding(str(one), case, evidence) for one in broken]
+
+
+def _copy(path: Path, target: Path) -> None:
+    """The store before anybody finishes what is left in it, for whoever looks for a cause."""
+    target.mkdir()
+    for file in path.parent.glob(f"{path.name}*"):
+        if file.is_file():
+            shutil.copy2(file, target / file.name)
 
 
 def _finish(path: Path, records: Path, seed: str, account: Account) -> None:
     """Somebody comes when all others are gone, and finishes what is left."""
     last = Member(Program("last", "last", 0, PATIENCE_SECONDS), path, records, seed)
-    last.wait(2 * PATIENCE_SECONDS)
-    trouble = last.clear_away()
+    try:
+        last.wait(2 * PATIENCE_SECONDS)
+    finally:
+        trouble = last.clear_away()
     if trouble:
         account.troubles.append(trouble)
 
 
 def _judge(path: Path, records: Path, account: Account, counted: Counter[str]) -> list[Violation]:
-    history, stored = read_history(records), read_stored(path)
+    history, stored = read_history(records), copied_stored(path)
     executions = read_executions(records)
     counted.update(figures(history, stored, executions, account))
     return [*violations(history, stored), *objections(history, stored, executions, account)]

@@ -8,12 +8,14 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.lab.chaos.members import PATIENCE_SECONDS, TICK_SECONDS, Member, descendants, send
+from outlast.lab.chaos.members import PATIENCE_SECONDS, TICK_SECONDS, Member
 from outlast.lab.chaos.programs import Deed, Round
+from outlast.lab.chaos.targets import Target, await_stop, keep_others_out, let_go, send
 from outlast.lab.history import KILLED, LineFile, host_seconds
 
 LATE_SECONDS = 0.5
 NEXT_SECONDS = 0.05
+NEW_CLERK_SECONDS = 1.0
 # A machine that takes longer than this until the whole crowd is at work has much else to do: all
 # times of the round are stretched, so that as much happens in it.
 START_SECONDS = 1.5
@@ -26,6 +28,10 @@ class Span(NamedTuple):
     name: str
     since: float
     until: float
+    is_its_work: bool = True
+    """Whether the process itself or its clerk did, and not only another one below it."""
+    keeps_others_out: bool = False
+    """Whether one of those that did had a lock without which nobody can write."""
 
 
 @dataclass
@@ -36,6 +42,8 @@ class Account:
     kills: int = 0
     leaves: int = 0
     stops: list[Span] = field(default_factory=list)
+    without_clerk: list[Span] = field(default_factory=list)
+    """Times in which somebody's clerk had been killed and the next one had yet to begin."""
     seconds: float = 0.0
     late: list[Span] = field(default_factory=list)
     """Times in which the supervisor itself got no turn: the machine had too much to do."""
@@ -46,8 +54,8 @@ class _Later(NamedTuple):
     at: float
     number: int
     place: int
-    continued: list[int]
-    """The pids that go on; when there are none, the place is taken anew."""
+    continued: list[Target]
+    """The processes that go on; when there are none, the place is taken anew."""
 
 
 class Supervisor:
@@ -75,11 +83,19 @@ class Supervisor:
             self._strike(self._stretched())
             self._dismiss()
         finally:
-            for member in [*self._gone, *self._members.values()]:
-                trouble = member.clear_away()
-                if trouble:
-                    self.account.troubles.append(trouble)
-            self._record.close()
+            everybody = [*self._gone, *self._members.values()]
+            try:
+                # All of them at once, so that an interrupted laboratory does not wait for each.
+                for member in everybody:
+                    member.end_all()
+                for member in everybody:
+                    trouble = member.clear_away()
+                    if trouble:
+                        self.account.troubles.append(trouble)
+            finally:
+                for later in self._later:
+                    let_go(later.continued)
+                self._record.close()
         return self.account
 
     def _start(self, place: int) -> None:
@@ -122,47 +138,61 @@ class Supervisor:
         member = self._members.get(deed.place)
         if member is None or not member.lives():
             return
-        pids = self._aimed_at(member, deed)
-        if deed.what == "stop":
-            since = host_seconds()
-            send(signal.SIGSTOP, pids)
-            self.account.stops.append(Span(member.name, since, since + deed.seconds))
-            self._after(deed.seconds, deed.place, pids)
-        elif deed.what == "leave":
+        if deed.what == "leave":
             self.account.leaves += 1
-            send(signal.SIGTERM, [member.pid])
-        elif member.pid in pids:
-            self._kill(deed.place, pids)
+            send(signal.SIGTERM, [member.itself])
+            return
+        below = member.below()
+        aimed_at = self._aimed_at(member, below, deed)
+        if deed.what == "stop":
+            self._stop(member, aimed_at, deed)
+        elif member.itself in aimed_at:
+            self._kill(deed.place, aimed_at)
             self._after(deed.seconds, deed.place, [])
         else:
             self.account.kills += 1
-            send(signal.SIGKILL, pids)
+            if any(one.is_clerk for one in aimed_at):
+                now = host_seconds()
+                self.account.without_clerk.append(Span(member.name, now, now + NEW_CLERK_SECONDS))
+            send(signal.SIGKILL, aimed_at)
+        let_go([one for one in below if deed.what == "kill" or one not in aimed_at])
 
-    def _aimed_at(self, member: Member, deed: Deed) -> list[int]:
-        below = descendants(member.pid)
+    def _aimed_at(self, member: Member, below: list[Target], deed: Deed) -> list[Target]:
         if deed.aim == "family":
-            return [member.pid, *below]
+            return [member.itself, *below]
         if deed.aim == "one below" and below:
             return [self._dice.choice(below)]
-        return [member.pid]
+        return [member.itself]
 
-    def _kill(self, place: int, pids: list[int]) -> None:
+    def _stop(self, member: Member, aimed_at: list[Target], deed: Deed) -> None:
+        """Also finds out whether others can write as long as these stand still."""
+        since = host_seconds()
+        send(signal.SIGSTOP, aimed_at)
+        self._after(deed.seconds, deed.place, aimed_at)
+        await_stop(aimed_at)
+        is_its_work = any(one == member.itself or one.is_clerk for one in aimed_at)
+        keeps_out = keep_others_out(self._path, aimed_at)
+        span = Span(member.name, since, since + deed.seconds, is_its_work, keeps_out)
+        self.account.stops.append(span)
+
+    def _kill(self, place: int, aimed_at: list[Target]) -> None:
         """The moment is noted first: nothing that it held came free before."""
         member = self._members.pop(place)
         for worker in member.program.workers():
             self._record.write([KILLED, worker, host_seconds()])
         member.is_killed = True
         self.account.kills += 1
-        send(signal.SIGKILL, pids)
+        send(signal.SIGKILL, aimed_at)
         self._gone.append(member)
 
-    def _after(self, seconds: float, place: int, continued: list[int]) -> None:
+    def _after(self, seconds: float, place: int, continued: list[Target]) -> None:
         self._asked += 1
         heappush(self._later, _Later(time.monotonic() + seconds, self._asked, place, continued))
 
     def _do_later(self, later: _Later) -> None:
         if later.continued:
             send(signal.SIGCONT, later.continued)
+            let_go(later.continued)
         else:
             self._start(later.place)
 
@@ -179,8 +209,8 @@ class Supervisor:
             send(signal.SIGCONT, later.continued)
         for place, member in list(self._members.items()):
             if member.lives() and self._dice.random() < 0.5:
-                self._kill(place, [member.pid])
+                self._kill(place, [member.itself])
             else:
-                send(signal.SIGTERM, [member.pid])
+                send(signal.SIGTERM, [member.itself])
         for member in self._members.values():
             member.wait(PATIENCE_SECONDS)

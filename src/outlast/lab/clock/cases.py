@@ -38,6 +38,7 @@ OWN: dict[str, MakeWorld] = {
 }
 _SET, _SET_AHEAD, _STILL, _SAME_PID, _PIDS, _BOOT = OWN
 _PLAIN = next(iter(STEADY))
+_NAMESPACES = tuple(name for name in STEADY if "time namespace" in name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Case:
 SCRIPTS: dict[str, Script] = {
     "holder lives": scripts.holder_lives,
     "holder dies": scripts.holder_dies,
+    "lock file is gone": scripts.lock_file_is_gone,
     "lease runs out": scripts.lease_runs_out,
     "steps in the middle": scripts.steps_in_the_middle,
     "renewed through steps": scripts.renewed_through_steps,
@@ -88,7 +90,12 @@ def _all() -> Iterator[Case]:
                 yield Case(script, holder, rival)
 
 
-CASES = tuple(_all())
+def _without_lock_files() -> Iterator[Case]:
+    for holder, rival in product((_PLAIN, *_NAMESPACES), repeat=2):
+        yield Case("lock file is gone", holder, rival)
+
+
+CASES = (*_all(), *_without_lock_files())
 
 
 def worlds_of(case: Case) -> Worlds:

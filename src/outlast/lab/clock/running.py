@@ -6,13 +6,14 @@ task of a holder that is gone may be missed.
 
 import random
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from outlast.lab.actors import ActorRaised, Company, NoAnswer, fresh
+from outlast.errors import InvalidInput
+from outlast.lab.actors import ActorRaised, Company, NoAnswer, fresh, played_at_once
 from outlast.lab.clock.cases import CASES, SCRIPTS, STEADY, Case, worlds_of
 from outlast.lab.clock.scene import Broken, Scene
 from outlast.lab.clock.worlds import Missing, World
@@ -20,8 +21,6 @@ from outlast.lab.experiment import Finding, Findings, Plan
 from outlast.lab.history import read_history
 from outlast.lab.invariants import violations
 from outlast.lab.stored import foreign_stored
-
-AT_ONCE = 4
 
 
 def run(plan: Plan, prelude: str = "") -> Findings:
@@ -32,7 +31,10 @@ def run(plan: Plan, prelude: str = "") -> Findings:
         found = list(laboratory.play(_chosen(plan)))
     seconds = time.monotonic() - begun_at
     notes = sorted(laboratory.notes)
-    figures: dict[str, int | float | str] = {"worlds": len(STEADY), "not tried": laboratory.skipped}
+    figures: dict[str, int | float | str] = {
+        "worlds": len(laboratory.worlds),
+        "not tried": laboratory.skipped,
+    }
     return Findings("clock", laboratory.played, found, seconds, plan.seed, figures, notes)
 
 
@@ -40,11 +42,19 @@ def _chosen(plan: Plan) -> list[Case]:
     if plan.case is not None:
         named = [case for case in CASES if str(case) == plan.case]
         if not named:
-            raise ValueError(f"no case of this experiment is called {plan.case!r}")
+            raise InvalidInput(
+                f"no case of this experiment is called {plan.case!r}; one reads {str(CASES[0])!r}"
+            )
         return named
     cases = list(CASES)
     random.Random(plan.seed).shuffle(cases)
-    return cases[: plan.cases]
+    firsts = set(_first_of_each_script(cases).values())
+    return sorted(cases, key=lambda case: case not in firsts)[: plan.cases]
+
+
+def _first_of_each_script(cases: Sequence[Case]) -> dict[str, Case]:
+    """These are played whatever the time."""
+    return {case.script: case for case in reversed(cases)}
 
 
 class _Laboratory:
@@ -54,8 +64,13 @@ class _Laboratory:
         self._plan = plan
         self._prelude = prelude
         self._steady: dict[str, Company] = {}
+        self._always: set[Case] = set()
         self._folder = fresh(plan.folder / "clock")
         self._stack = stack
+        self._companies: list[Company] = []
+        self._mutex = threading.Lock()
+        self._is_interrupted = threading.Event()
+        self.worlds: set[str] = set()
         self.notes: set[str] = set()
         self.played = 0
         self.skipped = 0
@@ -65,31 +80,49 @@ class _Laboratory:
         for name in sorted({one for case in cases for one in (case.holder, case.rival)}):
             if name in STEADY:
                 self._begin(name)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for found in pool.map(self._found, range(len(cases)), cases):
-                yield from found
+        self._always = set(_first_of_each_script(cases).values())
+        for found in played_at_once(cases, self._found, self._abandon):
+            yield from found
+
+    def _abandon(self) -> None:
+        """Nothing that is seen from now on is evidence."""
+        with self._mutex:
+            self._is_interrupted.set()
+            for company in self._companies:
+                company.abandon()
 
     def _begin(self, name: str) -> None:
         try:
-            company = STEADY[name]().company(self._folder, self._prelude)
+            self._steady[name] = self._made(name, STEADY[name](), self._folder, self._stack)
         except Missing as error:
             self.notes.add(str(error))
-            return
-        self._steady[name] = self._stack.enter_context(company)
+
+    def _made(self, name: str, world: World, folder: Path, stack: ExitStack) -> Company:
+        company = stack.enter_context(world.company(folder, self._prelude))
+        with self._mutex:
+            self.worlds.add(name)
+            self._companies.append(company)
+            if self._is_interrupted.is_set():
+                company.abandon()
+        return company
 
     def _found(self, number: int, case: Case) -> list[Finding]:
-        if self._plan.time_is_up():
+        if self._is_interrupted.is_set() or (self._plan.time_is_up() and case not in self._always):
             return []
         self._plan.progress(str(case))
         folder = fresh(self._folder / f"case-{number}")
         with ExitStack() as stack:
             try:
                 words = self._played(case, folder, stack)
-                self.played += 1
             except Missing as error:
-                self.notes.add(str(error))
-                self.skipped += 1
+                with self._mutex:
+                    self.notes.add(str(error))
+                    self.skipped += 1
                 return []
+        if self._is_interrupted.is_set():
+            return []
+        with self._mutex:
+            self.played += 1
         kept = [self._plan.keep_evidence(str(case), [folder], what=what) for what in words]
         shutil.rmtree(folder, ignore_errors=True)
         return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
@@ -106,11 +139,14 @@ class _Laboratory:
             return [str(error)]
         finally:
             scene.close()
-        return [str(one) for one in violations(read_history(folder), foreign_stored(scene.path))]
+        return [
+            str(one)
+            for one in violations(read_history(folder), foreign_stored(scene.path), is_steady=False)
+        ]
 
     def _company(self, name: str, world: World, folder: Path, stack: ExitStack) -> Company:
         if name not in STEADY:
-            return stack.enter_context(world.company(folder, self._prelude))
+            return self._made(name, world, folder, stack)
         if name not in self._steady:
             raise Missing(f"{name}: see above")
         return self._steady[name]

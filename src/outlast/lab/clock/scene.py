@@ -51,6 +51,14 @@ class Scene:
         file.close()
         self.actors.pop(worker).kill()
 
+    def loses_lock_files(self) -> None:
+        """Somebody removes the lock files of all workers that there are."""
+        found = [*self.folder.glob("work.db*/workers/*")]
+        if not found:
+            raise Broken("no worker has a lock file")
+        for path in found:
+            path.unlink()
+
     def close(self) -> None:
         """Nobody is left."""
         for actor in self.actors.values():

@@ -63,6 +63,23 @@ def holder_dies(scene: Scene, worlds: Worlds) -> None:
     completes(rival, gets_at_once(rival, "t"))
 
 
+def lock_file_is_gone(scene: Scene, worlds: Worlds) -> None:
+    """Then a holder is known by its pid and start time, which each time namespace shows shifted."""
+    holder = scene.enters("holder", worlds.holder)
+    done(holder.ask("does", "enqueue", "t"), "enqueue")
+    number = claims(holder, "t")
+    scene.loses_lock_files()
+    rival = scene.enters("rival", worlds.rival)
+    gets_nothing(rival, "t")
+    seen_alive(rival, "holder")
+    completes(holder, number)
+    done(holder.ask("does", "enqueue", "next"), "enqueue")
+    claims(holder, "next")
+    gets_nothing(rival, "next")
+    scene.kills("holder")
+    completes(rival, gets_at_once(rival, "next"))
+
+
 def lease_runs_out(scene: Scene, worlds: Worlds) -> None:
     """A silent holder keeps its task for the length of its lease, and not much longer."""
     holder, rival = scene.enters("holder", worlds.holder), scene.enters("rival", worlds.rival)
@@ -133,7 +150,7 @@ def worker_through_steps(scene: Scene, worlds: Worlds) -> None:
     scene.actors["worker"] = worker
     settings = {"lease_seconds": WORKER_LEASE_SECONDS}
     worker.tell("works", str(scene.path), "worker", settings, {"concurrency": 1})
-    await_sign(signs, "begun t 1", SOON_SECONDS * 6)
+    await_sign(signs, "begun t 1", SOON_SECONDS * 6, worker.has_answered)
     ends_at = time.monotonic() + 1.2 * WORKER_LEASE_SECONDS
     hours = 1
     while time.monotonic() < ends_at:
@@ -144,7 +161,7 @@ def worker_through_steps(scene: Scene, worlds: Worlds) -> None:
         seen_alive(rival, "worker")
         time.sleep(LOOK_SECONDS)
     leave_sign(signs, "go t 1")
-    said = json.loads(await_sign(signs, "wrote t 1", SOON_SECONDS * 6))
+    said = json.loads(await_sign(signs, "wrote t 1", SOON_SECONDS * 6, worker.has_answered))
     if set(said.values()) != {"accepted"}:
         raise Broken(f"the writes of a worker that lived all along: {said}")
 

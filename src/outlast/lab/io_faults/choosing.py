@@ -1,11 +1,34 @@
 """Which of all possible cases are tried, and in which order: some of everything comes first."""
 
 import random
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from outlast.lab.io_faults.faults import Case, faults_at
 from outlast.lab.io_faults.switch import Counted
+
+# So many of each kind of call are tried whatever the time.
+LEAST_OF_EACH_KIND = 2
+
+
+def some_of_each_kind(cases: Sequence[Case]) -> list[Case]:
+    """The first cases of each kind of call, of different lives where there are such."""
+    chosen: dict[str, list[Case]] = defaultdict(list)
+    used: Counter[str] = Counter()
+    for kind in dict.fromkeys(case.fault.kind for case in cases):
+        fitting = [case for case in cases if case.fault.kind == kind]
+        while fitting and len(chosen[kind]) < LEAST_OF_EACH_KIND:
+            case = min(fitting, key=lambda one: used[one.life])
+            used[case.life] += 1
+            chosen[kind].append(case)
+            fitting.remove(case)
+    return [case for some in chosen.values() for case in some]
+
+
+def share_of(cases: Iterable[Case], number: int, of: int) -> list[Case]:
+    """One of several shares: a case belongs to exactly one, whatever else there is to try."""
+    return [case for case in cases if zlib.crc32(str(case).encode()) % of == number]
 
 
 def in_order(counted: Mapping[str, Iterable[Counted]], seed: int) -> list[Case]:

@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 from outlast.errors import InvalidInput
+from outlast.lab.lives import LIVES
 
 # For how long: one call; that and all later ones, until the fault is lifted; or one call, and the
 # process is killed as soon as it has its answer, and an answer to what it did not know.
@@ -63,8 +64,9 @@ _NEVER_LASTING = "lock"
 _WORTH_DYING_FOR = ("write", "sync", "truncate")
 
 _CASE = re.compile(
-    r"(?P<life>[^:]+): (?P<call>[a-z-]+ [a-z]+) (?P<nth>\d+) (?P<how>\S+) (?P<long>\S+)"
+    r"(?P<life>[^:]+): (?P<call>[a-z-]+ [a-z]+) (?P<nth>[1-9]\d*) (?P<how>\S+) (?P<long>\S+)"
 )
+_UNHARMED = " without a fault"
 
 
 class Fault(NamedTuple):
@@ -103,11 +105,27 @@ class Case(NamedTuple):
 
 
 def case_of(text: str) -> Case:
-    """The case that a text stands for."""
+    """The case that a text stands for; InvalidInput if there can be none."""
     found = _CASE.fullmatch(text)
-    if found is None:
-        raise InvalidInput(f"{text!r} is no case; one reads like 'enqueue: write wal 17 full once'")
-    return Case(found["life"], Fault(found["call"], int(found["nth"]), found["how"], found["long"]))
+    if found is not None and found["life"] in LIVES:
+        fault = Fault(found["call"], int(found["nth"]), found["how"], found["long"])
+        if fault.kind in FITTING and fault in faults_at(fault.call, fault.nth):
+            return Case(found["life"], fault)
+    raise InvalidInput(
+        f"{text!r} is no case; one reads like 'enqueue: write wal 17 full once',"
+        " 'enqueue without a fault' or 'small disk of 600 KiB'"
+    )
+
+
+def unharmed(life: str) -> str:
+    """What the case is called in which a life is played and nothing fails."""
+    return f"{life}{_UNHARMED}"
+
+
+def unharmed_life(text: str) -> str | None:
+    """The life that such a text names, or None if it is another text."""
+    life = text.removesuffix(_UNHARMED)
+    return life if life != text and life in LIVES else None
 
 
 def faults_at(call: str, nth: int) -> list[Fault]:

@@ -2,15 +2,18 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
 _MOST_STAGES = 4
+_GOODBYE_SECONDS = 10
 
 
 class _Process:
@@ -24,6 +27,8 @@ class _Process:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                # A group of its own, so that it can be ended with all that it started.
+                process_group=0,
             )
 
     def ask(self, verb: str, what: str) -> Any:
@@ -37,9 +42,26 @@ class _Process:
             raise RuntimeError(f"the stage ended while it was asked to {verb} {what}")
         return json.loads(line)
 
-    def end(self) -> None:
-        """Let it go: it ends when nobody asks any more."""
-        self._process.communicate()
+    def end(self, at_once: bool = False) -> None:
+        """Let it go: it ends when nobody asks any more; if not, or at once, it is killed."""
+        if at_once:
+            self._kill()
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(_GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _kill(self) -> None:
+        """With all it started; until it is waited for, the number is its own."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
 
 class Pool:
@@ -55,10 +77,10 @@ class Pool:
         """They are ready when they answer."""
         return self
 
-    def __exit__(self, *details: object) -> None:
-        """End all of them."""
+    def __exit__(self, kind: object, *details: object) -> None:
+        """End all of them; at once if something went wrong or it was interrupted."""
         for stage in self._stages:
-            stage.end()
+            stage.end(at_once=kind is not None)
 
     def ask_all(
         self, verb: str, whats: list[str], is_over: Callable[[], bool] = lambda: False

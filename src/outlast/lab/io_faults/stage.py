@@ -52,7 +52,7 @@ class Stage:
         _in_a_process(lambda: LIVES[life].before(base / DATABASE, LineFile(record).write))
         record.touch()
         told = self._play(life, None)
-        return [told["notes"]["counted"], told["violations"]]
+        return [told["notes"].get("counted", []), told["violations"], told["evidence"]]
 
     def play(self, text: str) -> dict[str, Any]:
         """Play one case and judge what is left."""
@@ -64,10 +64,15 @@ class Stage:
     def _play(self, life: str, fault: Fault | None) -> dict[str, Any]:
         place = self._folder / f"case-{os.getpid()}"
         shutil.copytree(self._base(life), place / "store")
+        shutil.copy(self._record(life), place / "before.jsonl")
         record = place / "history.jsonl"
         database = place / "store" / DATABASE
         inode = database.stat().st_ino if database.exists() else None
         status = _in_a_process(lambda: trial.live(life, database, fault, str(record)))
+        # Before anybody reads it or opens it: that changes what the case has left.
+        self._kept += 1
+        evidence = self._folder / "evidence" / f"{os.getpid()}-{self._kept}"
+        shutil.copytree(place, evidence, ignore=shutil.ignore_patterns("wake"))
         lines = read_lines(record)
         notes = {line[1]: line[2] for line in lines if line[0] == trial.NOTE}
         told = [line for line in lines if line[0] != trial.NOTE]
@@ -78,10 +83,9 @@ class Stage:
             found += _reopened(database)
         answer = _summary(told, notes, found)
         if found:
-            self._kept += 1
-            evidence = self._folder / "evidence" / f"{os.getpid()}-{self._kept}"
-            shutil.copytree(place, evidence)
             answer["evidence"] = str(evidence)
+        else:
+            shutil.rmtree(evidence)
         shutil.rmtree(place)
         return answer
 

@@ -16,12 +16,14 @@ class Judgement(NamedTuple):
     """What a case showed: how many processes were killed, and every promise it saw broken.
 
     How much was acknowledged before, and refused for want of memory, shows that it tried something.
+    A case whose kill came too late, or whose limit was too wide, was not met and does not count.
     """
 
     kills: int
     troubles: list[str]
     acknowledged: int = 0
     refused: int = 0
+    is_met: bool = True
 
 
 class Room:
@@ -32,6 +34,8 @@ class Room:
         self.folder = folder
         self.seed = seed
         self._rehearsed: dict[str, Rehearsal] = {}
+        self.durations: dict[str, float] = {}
+        """How many seconds things took that were rehearsed."""
 
     def rehearsed(self, life: str) -> Rehearsal:
         """A life played once to its end, to know what a killed one must look like."""
@@ -49,20 +53,45 @@ class Room:
         return random.Random(f"{self.seed} {case}")
 
 
+def left_by_the_dead(database: Path) -> Path:
+    """Where the files of a case are kept as the dead left them."""
+    return database.parent.with_name(f"{database.parent.name} as found")
+
+
+def remember(database: Path) -> None:
+    """Copy all files of a case now, before Outlast recovers them and works them to their end."""
+    copy = left_by_the_dead(database)
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(database.parent, copy, ignore=_no_files)
+
+
+def _no_files(folder: str, names: list[str]) -> list[str]:
+    """Sockets and the like, which cannot be copied."""
+    paths = [Path(folder, name) for name in names]
+    return [path.name for path in paths if not (path.is_file() or path.is_dir())]
+
+
 class Fresh:
-    """A folder that is made for a case and is gone after it, unless it is wanted as evidence."""
+    """A folder that is made for a case and is gone after it; what is evidence is copied before."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def __enter__(self) -> Path:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._clear()
         self._folder.mkdir(parents=True)
+        return self._database
+
+    def __exit__(self, *details: object) -> None:
+        self._clear()
+
+    @property
+    def _database(self) -> Path:
         return self._folder / "work.db"
 
-    def __exit__(self, kind: object, *details: object) -> None:
-        if kind is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+    def _clear(self) -> None:
+        for folder in (self._folder, left_by_the_dead(self._database)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 Case = Callable[[Room, Path, str], Judgement]

@@ -4,8 +4,12 @@ A command prints when it is done. So a line on its standard output is its acknow
 """
 
 import os
+import re
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module, reload
 from pathlib import Path
 from typing import NamedTuple
@@ -13,18 +17,22 @@ from typing import NamedTuple
 from outlast.api import Outlast
 from outlast.lab.history import Call, LineFile, host_seconds
 from outlast.lab.kill import jobs, workers
-from outlast.lab.kill.cases import Cases, Judgement, Room
+from outlast.lab.kill.cases import Cases, Judgement, Room, remember
 from outlast.lab.kill.judging import complaints, foreign, troubles_of_going_on
 from outlast.lab.kill.moments import history_in, wait_seconds
 from outlast.lab.kill.speech import READY, say
+from outlast.lab.kill.stage import Actor
 from outlast.lab.lives import half_migrated
 from outlast.lab.stored import Stored
 from outlast.lab.witness import Witness
 
 KIND = "random command"
 TASKS = 6
-WINDOW_SECONDS = 0.06
-WORKER_WINDOW_SECONDS = 1.0
+
+# A moment is drawn from the start of a command to a little after its end, as it was rehearsed.
+_PAST_THE_END = 1.2
+# This part of them is killed as soon as they have printed something.
+_KILLED_FOR_THEIR_WORD = 0.4
 
 # The command line stands above the laboratory, which finds it by its name as a shell does.
 _PROGRAM = "outlast.cli.main"
@@ -38,7 +46,7 @@ class Command(NamedTuple):
     words: Sequence[str]
     promises: Callable[[str, Stored], Iterator[str]]
     asks: Callable[[str], list[Call]] = lambda printed: []
-    window_seconds: float = WINDOW_SECONDS
+    is_endless: bool = False
 
 
 # On the stage
@@ -175,9 +183,11 @@ COMMANDS = {
         "stock",
         ["worker", "run", "outlast.lab.kill.jobs:app", "--name", "w"],
         _nothing,
-        window_seconds=WORKER_WINDOW_SECONDS,
+        is_endless=True,
     ),
 }
+
+_NAME = re.compile(rf"{KIND} ({'|'.join(COMMANDS)}) \d+")
 
 ACTS: dict[str, Callable[..., None]] = {
     "with_tasks": with_tasks,
@@ -200,7 +210,7 @@ def cases() -> Cases:
 
 def named(text: str) -> bool:
     """Whether a text names a case of this kind."""
-    return text.startswith(f"{KIND} ") and _name(text) in COMMANDS
+    return _NAME.fullmatch(text) is not None
 
 
 def _name(text: str) -> str:
@@ -211,13 +221,17 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
     """Kill one command, hold what it printed against the store, and go on."""
     command, chance = COMMANDS[_name(text)], room.chance(text)
     output = database.with_name("output")
-    if command.before:
-        record = str(database.with_name("before.jsonl"))
-        room.stage.perform(command.before, str(database), record)
-    with room.stage.acting("command", str(database), str(output), list(command.words)) as it:
-        wait_seconds(chance.random() * command.window_seconds)
+    seconds = chance.random() * _PAST_THE_END * seconds_of(room, _name(text))
+    # What was printed is only worth something if some are killed between that and their end.
+    is_for_its_word = not command.is_endless and chance.random() < _KILLED_FOR_THEIR_WORD
+    with _begun(room, command, database) as it:
+        if is_for_its_word:
+            _await_a_word(output, 2 * seconds_of(room, _name(text)))
+        else:
+            wait_seconds(seconds)
         it.kill()
     lingering = workers.await_end_of_all(database)
+    remember(database)
     printed = output.read_text(encoding="utf-8") if output.exists() else ""
     history = history_in(database.parent)
     history.calls += command.asks(printed)
@@ -230,4 +244,38 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
     ]
     if database.exists():
         troubles += troubles_of_going_on(database, found)
-    return Judgement(1, troubles, len(_lines(printed)))
+    is_killed = it.death.signal == signal.SIGKILL
+    return Judgement(int(is_killed), troubles, len(_lines(printed)), is_met=is_killed)
+
+
+def _await_a_word(output: Path, most_seconds: float) -> None:
+    ends_at = time.monotonic() + most_seconds
+    while time.monotonic() < ends_at:
+        with suppress(FileNotFoundError):
+            if output.stat().st_size:
+                return
+
+
+def seconds_of(room: Room, name: str) -> float:
+    """How long a command takes that nobody kills; a worker, until it has done all there is."""
+    if name not in room.durations:
+        command = COMMANDS[name]
+        with room.fresh(f"rehearsal of {name}") as database:
+            with _begun(room, command, database) as it:
+                begun_at = time.monotonic()
+                if command.is_endless:
+                    workers.seen_done(database, at_least=workers.TASKS)
+                else:
+                    it.spared()
+            room.durations[name] = time.monotonic() - begun_at
+            workers.await_end_of_all(database)
+    return room.durations[name]
+
+
+def _begun(room: Room, command: Command, database: Path) -> AbstractContextManager[Actor]:
+    """What there is before, and the command under way."""
+    if command.before:
+        record = str(database.with_name("before.jsonl"))
+        room.stage.perform(command.before, str(database), record)
+    output = str(database.with_name("output"))
+    return room.stage.acting("command", str(database), output, list(command.words))

@@ -6,6 +6,7 @@ the kernel. And a process that grows past a limit is killed, as the kernel kills
 """
 
 import os
+import re
 import resource
 import signal
 import time
@@ -14,9 +15,10 @@ from pathlib import Path
 
 import apsw
 
+from outlast import _host
 from outlast.errors import OutlastError
-from outlast.lab.history import ANSWERED, Line
-from outlast.lab.kill.cases import Cases, Judgement, Room
+from outlast.lab.history import ANSWERED, Line, LineFile
+from outlast.lab.kill.cases import Cases, Judgement, Room, remember
 from outlast.lab.kill.judging import (
     acknowledged,
     complaints,
@@ -25,7 +27,7 @@ from outlast.lab.kill.judging import (
     troubles_of_going_on,
 )
 from outlast.lab.kill.moments import history_in
-from outlast.lab.kill.speech import LINE, PATIENCE_SECONDS, RAISED, say
+from outlast.lab.kill.speech import LINE, PATIENCE_SECONDS, RAISED, SHORT, say
 from outlast.lab.kill.victims import produces
 from outlast.lab.lives import LIVES, SetClock
 
@@ -43,6 +45,8 @@ _LIVES = ("enqueue", "claim", "settle", "heal", "keep", "in groups", "migrate")
 # The driver itself could not start the threads of these.
 _WITH_THREADS = frozenset({"in groups"})
 
+_NAME = re.compile(rf"{KIND} (({ENGINE}|{PROCESS}) ({'|'.join(_LIVES)})/\d+ KiB|{KILLED} \d+)")
+
 
 # On the stage
 
@@ -58,6 +62,7 @@ def starve(kind: str, life: str, database: str, limit_kib: int) -> None:
     except (MemoryError, OutlastError):
         # The driver itself cannot go on: this life is over, as if it had been killed.
         with_limit(None)
+        say([SHORT, life])
 
 
 def _before(life: str, path: Path) -> None:
@@ -119,11 +124,11 @@ def cases(room: Room) -> Cases:
     number = 0
     while True:
         number += 1
+        yield f"{KIND} {KILLED} {number}", try_killing
         for life in _LIVES:
             for kind in (ENGINE, PROCESS):
                 if kind == ENGINE or life not in _WITH_THREADS:
                     yield _drawn(room, kind, life, number), try_starving
-        yield f"{KIND} {KILLED} {number}", try_killing
 
 
 def _drawn(room: Room, kind: str, life: str, number: int) -> str:
@@ -135,7 +140,7 @@ def _drawn(room: Room, kind: str, life: str, number: int) -> str:
 
 def named(text: str) -> bool:
     """Whether a text names a case of this kind."""
-    return text.startswith(f"{KIND} ")
+    return _NAME.fullmatch(text) is not None
 
 
 def try_named(room: Room, database: Path, text: str) -> Judgement:
@@ -151,12 +156,20 @@ def try_starving(room: Room, database: Path, text: str) -> Judgement:
     life, _, limit = rest.removesuffix(" KiB").rpartition("/")
     said, _ = room.stage.perform("starve", kind, life, str(database), int(limit))
     raised = [what for word, what in said if word == RAISED]
-    lines = [_unanswered(what) for word, what in said if word == LINE]
+    told = [what for word, what in said if word == LINE]
+    record = LineFile(database.with_name("history.jsonl"))
+    for line in told:
+        record.write(line)
+    record.close()
+    remember(database)
+    lines = [_unanswered(line) for line in told]
     found = foreign(database)
     troubles = complaints(of_the_dead(line for line in lines if line), found)
     if database.exists():
         troubles += troubles_of_going_on(database, found, SetClock(AFTER_DAYS))
-    return Judgement(0, [*raised, *troubles], refused=sum(_is_for_memory(one) for one in lines))
+    refused = sum(_is_for_memory(line) for line in lines)
+    is_met = refused > 0 or SHORT in (word for word, _ in said)
+    return Judgement(0, [*raised, *troubles], refused=refused, is_met=is_met)
 
 
 def _is_for_memory(line: Line) -> bool:
@@ -178,17 +191,20 @@ def try_killing(room: Room, database: Path, text: str) -> Judgement:
     with room.stage.acting("hog", str(database), str(record), chance.random()) as it:
         limit = _resident_kib(it.pid) + more_kib
         ends_at = time.monotonic() + _PATIENCE_SECONDS
-        while _resident_kib(it.pid) < limit and time.monotonic() < ends_at:
+        while 0 < _resident_kib(it.pid) < limit and time.monotonic() < ends_at:
             pass
         it.kill()
+    remember(database)
     found = foreign(database)
     history = history_in(database.parent)
     troubles = [*it.death.raised, *complaints(history, found)]
     if database.exists():
         troubles += troubles_of_going_on(database, found)
-    return Judgement(1, troubles, acknowledged(history))
+    is_killed = it.death.signal == signal.SIGKILL
+    return Judgement(int(is_killed), troubles, acknowledged(history), is_met=is_killed)
 
 
 def _resident_kib(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() // _KIB
+    """What a process has taken; 0 of one that is gone."""
+    text = _host.read_text(f"/proc/{pid}/statm")
+    return int(text.split()[1]) * resource.getpagesize() // _KIB if text else 0

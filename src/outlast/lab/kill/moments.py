@@ -1,11 +1,13 @@
 """Kills at random moments: of producers, workers by hand, flushes, openings and recoveries."""
 
+import re
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from outlast.lab.history import History, read_lines
-from outlast.lab.kill.cases import Cases, Judgement, Room
+from outlast.lab.kill.cases import Cases, Judgement, Room, remember
 from outlast.lab.kill.judging import (
     acknowledged,
     complaints,
@@ -19,6 +21,8 @@ from outlast.lab.stored import Stored
 
 KIND = "random"
 
+_NAME = re.compile(rf"{KIND} ({'|'.join(VICTIMS)}) \d+")
+
 
 def cases() -> Cases:
     """Every kind of victim in turn, without end."""
@@ -31,7 +35,7 @@ def cases() -> Cases:
 
 def named(text: str) -> bool:
     """Whether a text names a case of this kind."""
-    return _victim(text) in VICTIMS
+    return _NAME.fullmatch(text) is not None
 
 
 def _victim(text: str) -> str:
@@ -46,12 +50,15 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
         f"before {name}", str(database), str(database.with_name("before.jsonl")), chance.random()
     )
     raised: list[str] = []
+    kills = 0
     for life in range(victim.lives):
         record = database.with_name(f"victim {life}.jsonl")
         with room.stage.acting(f"victim {name}", str(database), str(record), chance.random()) as it:
             wait_seconds(chance.random() * victim.window_seconds)
             it.kill()
         raised += it.death.raised
+        kills += it.death.signal == signal.SIGKILL
+    remember(database)
     history = history_in(database.parent)
     found = foreign(database)
     troubles = [*raised, *complaints(history, found)]
@@ -59,7 +66,7 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
         troubles += troubles_of_going_on(database, found)
         final = foreign(database)
         troubles += [*charged_more_than_once(final), *unfair(history, found, final)]
-    return Judgement(victim.lives, troubles, acknowledged(history))
+    return Judgement(kills, troubles, acknowledged(history), is_met=kills == victim.lives)
 
 
 def wait_seconds(seconds: float) -> None:

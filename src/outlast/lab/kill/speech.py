@@ -8,6 +8,7 @@ from typing import Any
 
 OVER, READY, REACHED, RAISED = "over", "ready", "reached", "raised"
 PROBE, STATE, LINE = "probe", "state", "line"
+SHORT = "short of memory"
 
 # No process on the stage outlives this, whatever becomes of the experiment.
 PATIENCE_SECONDS = 60

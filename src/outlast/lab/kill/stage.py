@@ -61,8 +61,9 @@ class Stage:
             stderr=self._troubles,
             text=True,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
+            # A group of its own, so that it can be ended with all that it started.
+            process_group=0,
         )
-        self._actor: int | None = None
 
     # Lives
 
@@ -100,10 +101,13 @@ class Stage:
             yield actor
         finally:
             actor.kill()
-            said = []
-            while (line := self._hear())[0] != OVER:
-                said.append(line)
-            actor.death = _death(said, line[1])
+            try:
+                said = []
+                while (line := self._hear())[0] != OVER:
+                    said.append(line)
+                actor.death = _death(said, line[1])
+            finally:
+                actor.forget()
 
     def _ask(self, *request: Any) -> None:
         assert self._process.stdin is not None
@@ -118,8 +122,10 @@ class Stage:
             raise AssertionError(f"the stage is gone: see {self._troubles.name}")
         return json.loads(line)
 
-    def close(self) -> None:
-        """Let the forking process go."""
+    def close(self, at_once: bool = False) -> None:
+        """Let the forking process go, or end it at once with whatever it has under way."""
+        if at_once:
+            self._end_group()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):
@@ -127,35 +133,61 @@ class Stage:
         try:
             self._process.wait(_GOODBYE_SECONDS)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._end_group()
             self._process.wait()
         self._troubles.close()
+
+    def _end_group(self) -> None:
+        """To be called while the stage is not waited for: until then the number is its own."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def __enter__(self) -> "Stage":
         return self
 
-    def __exit__(self, *details: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *details: object) -> None:
+        self.close(at_once=kind is not None)
 
 
 class Actor:
-    """A process that is under way; its pid stays its own until the act is left."""
+    """A process that is under way, or has ended already: what is sent to it reaches nobody else."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self._descriptor = _descriptor_of(pid)
         self.killed_at: float | None = None
         self.death = Death(None, [], False, [])
 
     def kill(self) -> None:
         """End it as a crash would, unless that was done or it has ended by itself."""
         if self.killed_at is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            self.send(signal.SIGKILL)
             self.killed_at = time.monotonic()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self._descriptor is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, number)
+
+    def forget(self) -> None:
+        """Let go of it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def spared(self) -> None:
         """It is to end by itself; somebody else sees to it that it does."""
         self.killed_at = time.monotonic()
+
+
+def _descriptor_of(pid: int) -> int | None:
+    """A descriptor of a process, or None if it has ended and was waited for."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
 
 
 def _of(kind: str, said: list[Any]) -> list[Any]:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from outlast.api import Outlast
 from outlast.errors import OutlastError
-from outlast.lab.kill.cases import Cases, Judgement, Room
+from outlast.lab.history import LineFile
+from outlast.lab.kill.cases import Cases, Judgement, Room, remember
 from outlast.lab.kill.judging import (
     acknowledged,
     complaints,
@@ -38,7 +39,7 @@ def name_of(life: str, probe: str, nth: int) -> str:
 def named(text: str) -> bool:
     """Whether a text names a case of this kind."""
     match = _NAME.fullmatch(text)
-    return match is not None and match[1] in LIVES
+    return match is not None and match[1] in LIVES and match[2] in points_of(match[1])
 
 
 def points_of(life: str) -> list[str]:
@@ -67,8 +68,14 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
     life, probe, nth = match[1], match[2], int(match[3])
     rehearsal = room.rehearsed(life)
     if nth > rehearsal.passed.count(probe):
-        return Judgement(0, [f"the life {life!r} does not pass {probe} {nth} times"])
+        told = f"the case was not met: the life {life!r} does not pass {probe} {nth} times"
+        return Judgement(0, [told], is_met=False)
     death = room.stage.kill(life, database, probe, nth)
+    record = LineFile(database.with_name("history.jsonl"))
+    for line in death.lines:
+        record.write(line)
+    record.close()
+    remember(database)
     if death.signal != signal.SIGKILL or not death.has_reached:
         return Judgement(0, [f"it ended by {death.signal} and not at the probe", *death.raised])
     troubles = [*differences(rehearsal, database, probe, nth)]

@@ -6,18 +6,19 @@ no attempt may run twice, and a death may cost only what its process had begun.
 """
 
 import os
+import re
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from outlast import _host
 from outlast.api import Outlast
 from outlast.lab.history import Line, LineFile, read_lines
 from outlast.lab.kill import jobs
-from outlast.lab.kill.cases import Cases, Judgement, Room
+from outlast.lab.kill.cases import Cases, Judgement, Room, remember
 from outlast.lab.kill.judging import complaints_of_file, foreign, troubles_of_going_on
 from outlast.lab.kill.moments import wait_seconds
 from outlast.lab.kill.speech import READY, say
@@ -32,6 +33,12 @@ TASKS = 90
 CONCURRENCY = 4
 PATIENCE_SECONDS = 45
 
+# One look into /proc can miss a process that is being started while it is taken.
+_LOOKS_WITHOUT_ANY = 5
+_BETWEEN_LOOKS_SECONDS = 0.01
+
+_NAME = re.compile(rf"{KIND} ({'|'.join(TARGETS)}) \d+")
+
 
 def cases() -> Cases:
     """Worker, clerk and isolated handler in turn, without end."""
@@ -44,7 +51,7 @@ def cases() -> Cases:
 
 def named(text: str) -> bool:
     """Whether a text names a case of this kind."""
-    return _target(text) in TARGETS
+    return _NAME.fullmatch(text) is not None
 
 
 def _target(text: str) -> str:
@@ -87,28 +94,35 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
     trace = database.with_name("trace")
     room.stage.perform("stock", str(database), str(database.with_name("before.jsonl")))
     with room.stage.acting("work", str(database), str(trace)) as worker:
-        seen = _seen_done(database, at_least=chance.randint(1, TASKS // 3))
+        seen = seen_done(database, at_least=chance.randint(1, TASKS // 3))
+        seconds = chance.random() * 0.03
+        is_killed = False
         if target == "worker":
-            wait_seconds(chance.random() * 0.03)
+            wait_seconds(seconds)
             worker.kill()
         else:
-            pid = _clerk(worker.pid) if target == "clerk" else _handler(trace, worker.pid)
-            wait_seconds(chance.random() * 0.03)
-            os.kill(pid, signal.SIGKILL)
-            seen |= _seen_done(database, at_least=TASKS - CONCURRENCY)
+            is_killed = kill_that(
+                lambda: clerk_of(worker.pid) if target == "clerk" else _handler(trace, worker.pid),
+                seconds,
+            )
+            seen |= seen_done(database, at_least=TASKS - CONCURRENCY)
             _stop(worker)
     troubles = await_end_of_all(database)
+    if target == "worker":
+        is_killed = worker.death.signal == signal.SIGKILL
+    remember(database)
     found = foreign(database)
     troubles += [*complaints_of_file(found), *_of_the_worker(found, seen, _traced(trace))]
     troubles += [*_charges(found, target), *worker.death.raised]
     if target != "worker" and worker.death.signal is not None:
         troubles.append(f"the worker died by signal {worker.death.signal} with its {target}")
-    return Judgement(1, [*troubles, *troubles_of_going_on(database, found)], len(seen))
+    troubles += troubles_of_going_on(database, found)
+    return Judgement(int(is_killed), troubles, len(seen), is_met=is_killed)
 
 
 def _stop(worker: Actor) -> None:
     """Tell it to stop politely, and give it time."""
-    os.kill(worker.pid, signal.SIGTERM)
+    worker.send(signal.SIGTERM)
     await_that(lambda: _has_ended(worker.pid))
     if _has_ended(worker.pid):
         worker.spared()
@@ -120,7 +134,7 @@ def _has_ended(pid: int) -> bool:
     return found is None or found[0] in "ZX"
 
 
-def _seen_done(database: Path, at_least: int) -> set[str]:
+def seen_done(database: Path, at_least: int) -> set[str]:
     """The tasks that anybody could see to be done, once there are some; or when it takes long."""
     with closing(Outlast(database)) as looking:
         await_that(lambda: looking.counts()["completed"] >= at_least)
@@ -139,8 +153,15 @@ def await_end_of_all(database: Path) -> list[str]:
 
     Until then they may write, and the isolated ones hold the worker's lock.
     """
-    await_that(lambda: not any(_left_behind(database)))
-    return [f"process {pid} outlives its worker" for pid in _left_behind(database)]
+    ends_at = time.monotonic() + PATIENCE_SECONDS
+    looks_without_any = 0
+    while looks_without_any < _LOOKS_WITHOUT_ANY:
+        left = list(_left_behind(database))
+        looks_without_any = 0 if left else looks_without_any + 1
+        if left and time.monotonic() >= ends_at:
+            return [f"process {pid} outlives its worker" for pid in left]
+        time.sleep(_BETWEEN_LOOKS_SECONDS)
+    return []
 
 
 def _left_behind(database: Path) -> Iterator[int]:
@@ -153,12 +174,35 @@ def _left_behind(database: Path) -> Iterator[int]:
                 yield int(name)
 
 
-def _clerk(pid: int) -> int:
-    await_that(lambda: clerk_of(pid) is not None)
-    found = clerk_of(pid)
-    if found is None:
-        raise AssertionError("the worker has no clerk")
-    return found
+def kill_that(find: Callable[[], int | None], seconds: float) -> bool:
+    """Find a process, wait, and kill it; whether one was there that had not ended by then.
+
+    Who is found may be gone when its time has come: then the next one is taken.
+    """
+    ends_at = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < ends_at:
+        pid = find()
+        if pid is None:
+            time.sleep(0.002)
+            continue
+        with suppress(ProcessLookupError), _described(pid) as descriptor:
+            # The number may have passed to somebody else before it was described.
+            if find() != pid:
+                continue
+            wait_seconds(seconds)
+            if not _has_ended(pid):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                return True
+    return False
+
+
+@contextmanager
+def _described(pid: int) -> Iterator[int]:
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def clerk_of(pid: int) -> int | None:
@@ -173,20 +217,17 @@ def clerk_of(pid: int) -> int | None:
     return None
 
 
-def _handler(trace: Path, worker_pid: int) -> int:
-    """A process that a handler ran in, apart from the worker."""
-
-    def found() -> int | None:
-        for _, task_id, _, pid in reversed(_traced(trace)):
-            if task_id.startswith("apart") and pid != worker_pid and not _has_ended(pid):
-                return int(pid)
-        return None
-
-    await_that(lambda: found() is not None)
-    pid = found()
-    if pid is None:
-        raise AssertionError("no isolated handler was begun")
-    return pid
+def _handler(trace: Path, worker_pid: int) -> int | None:
+    """A process that a handler ran in, apart from the worker, and that was started for it."""
+    wanted = f"{jobs.TRACE_VARIABLE}={trace}".encode()
+    for pid in dict.fromkeys(
+        int(one[3]) for one in reversed(_traced(trace)) if one[1].startswith("apart")
+    ):
+        with suppress(OSError):
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if pid != worker_pid and wanted in environment and not _has_ended(pid):
+                return pid
+    return None
 
 
 def _traced(trace: Path) -> list[Line]:

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from outlast import _host
 from outlast.api import Outlast
 from outlast.lab.history import KILLED, LineFile, host_seconds
 from outlast.lab.witness import Witness
@@ -27,8 +28,10 @@ class Neighbour:
         self._records = records
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
+        case_pid = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
+            _host.die_with_parent(case_pid)
             ours.close()
             _serve(theirs, path, records, name)
         theirs.close()

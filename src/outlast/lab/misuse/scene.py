@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from outlast import _probe
+from outlast import _host, _probe
 from outlast.api import Outlast
 from outlast.errors import OutlastError
 from outlast.lab.history import ANSWERED, Line, LineFile
@@ -132,10 +132,12 @@ class Scene:
 
     def in_a_process(self, act: Callable[[], None]) -> int:
         """Do it in a process of its own and wait; how it ended, as os.waitpid tells."""
+        case_pid = os.getpid()
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
+                _host.die_with_parent(case_pid)
                 act()
                 status = 0
             except BaseException:

@@ -93,6 +93,8 @@ def hammered(how: str) -> Callable[[Scene], None]:
             time.sleep(REST_SECONDS)
         for thread in threads:
             thread.join()
+        # The last touch may have come after the last write: the next operation is refused for it.
+        witness.enqueue("perhaps")
         scene.must_do(lambda: witness.enqueue("afterwards"))
         witness.close()
 

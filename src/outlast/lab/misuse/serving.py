@@ -1,8 +1,9 @@
 """The stage's own end: a process that has opened nothing and forks one for each case.
 
-`python -m outlast.lab.misuse.serving` reads a request a line and answers with a verdict a line.
-What a case opens, locks and breaks ends with its process, and a case that hangs is ended with all
-that it started.
+`python -m outlast.lab.misuse.serving` with the pid of its parent reads a request a line and answers
+with a verdict a line. What a case opens, locks and breaks ends with its process, and a case that
+hangs is ended with all that it started. Nothing of this outlives the laboratory: SIGTERM ends stage
+and case, and the kernel ends both when their parent is gone.
 """
 
 import json
@@ -14,8 +15,10 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+from outlast import _host
 from outlast.api import backend
 from outlast.lab.aftermath import after_reopening
 from outlast.lab.history import read_history
@@ -29,9 +32,14 @@ from outlast.lab.wholeness import violations_of_file
 _LOOK_SECONDS = 0.002
 _LAST_WORDS = 1500
 
+_steps: list[int] = []
+"""The pid of the step that is under way, if one is; it is not reaped while it stands here."""
+
 
 def serve() -> None:
     """One case after another, each in a process of its own."""
+    _host.die_with_parent(int(sys.argv[1]))
+    signal.signal(signal.SIGTERM, _leave)
     # Imported now, for processes that give up their rights cannot read modules everywhere.
     backend()
     for line in sys.stdin:
@@ -39,6 +47,14 @@ def serve() -> None:
         answer = json.dumps(_verdict(CASES[name], Path(folder)))
         sys.stdout.write(answer + "\n")
         sys.stdout.flush()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """What SIGTERM does: the step under way ends first, with all that it started."""
+    for pid in _steps:
+        _end(pid)
+        os.waitpid(pid, 0)
+    os._exit(0)
 
 
 def _verdict(case: Case, folder: Path) -> dict[str, Any]:
@@ -71,9 +87,17 @@ def _judge(case: Case, folder: Path) -> list[str]:
 def in_a_process(folder: Path, step: str, act: Callable[[], list[str]]) -> dict[str, Any]:
     """Run a step in a process group of its own; what came of it."""
     answer = folder / f"{step}.json"
+    stage_pid = os.getpid()
+    # No signal's handler may run between the step's beginning and its being known.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        _host.die_with_parent(stage_pid)
         _be_the_step(folder, answer, act)
+    _steps.append(pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     status = _awaited(pid)
     with suppress(OSError):
         return dict(json.loads(answer.read_text()))
@@ -114,10 +138,17 @@ def _awaited(pid: int) -> int | None:
         time.sleep(_LOOK_SECONDS)
     else:
         status = 0
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
+    _end(pid)
+    _steps.remove(pid)
     _, ended = os.waitpid(pid, 0)
     return ended if status == 0 else None
+
+
+def _end(pid: int) -> None:
+    """Kill a step that is not reaped yet, and its group, which it may not have made yet."""
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

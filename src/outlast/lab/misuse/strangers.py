@@ -61,7 +61,7 @@ def newer(scene: Scene) -> None:
 
 
 def network(scene: Scene) -> None:
-    """The kernel's mount table calls it nfs4; there is no such server here."""
+    """The kernel's mount table is said to call it nfs4: the refusal is tried, not the detection."""
     vars(_host)["filesystem_type"] = lambda path: "nfs4"
     before = listing(scene.folder)
     scene.must_raise("NetworkFilesystem", Outlast(scene.path).open)
@@ -70,7 +70,7 @@ def network(scene: Scene) -> None:
 
 
 def old_engine(scene: Scene) -> None:
-    """A SQLite that is known to lose commits."""
+    """SQLite is said to be one that loses commits: the refusal is tried, not the detection."""
     vars(apsw)["sqlite_lib_version"] = lambda: "3.51.2"
     scene.must_raise("EngineTooOld", Outlast(scene.path).open)
     scene.must(not scene.path.exists(), "a file was made")
@@ -83,6 +83,7 @@ def unwritable(what: str, mode: int) -> Callable[[Scene], None]:
         if what == "store":
             _made(scene)
         before = listing(scene.folder)
+        modes = _modes(scene)
         target = scene.path if what == "store" else scene.folder
         kept_mode = target.stat().st_mode & 0o777
         target.chmod(mode)
@@ -91,9 +92,20 @@ def unwritable(what: str, mode: int) -> Callable[[Scene], None]:
         finally:
             target.chmod(kept_mode)
         scene.must(status == 0, "an ordinary user was not refused as it must be")
-        scene.must(_without_errors(listing(scene.folder)) == _without_errors(before), "it changed")
+        scene.must(
+            _without_errors(listing(scene.folder)) == _without_errors(before), "changed something"
+        )
+        scene.must(_modes(scene) == modes, f"changed the modes of files: {modes}, {_modes(scene)}")
+        if what == "store":
+            scene.must_do(lambda: scene.witness().enqueue("allowed again"))
 
     return act
+
+
+def _modes(scene: Scene) -> dict[str, str]:
+    """The permissions of the store and all that lies beside it under its name."""
+    found = sorted(scene.folder.glob("work.db*"))
+    return {file.name: oct(file.stat().st_mode & 0o777) for file in found}
 
 
 def _without_errors(found: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
@@ -105,6 +117,8 @@ def _as_an_ordinary_user(scene: Scene) -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
+    if scene.path.exists() and scene.path.stat().st_uid == os.geteuid():
+        scene.must_raise("StoreUnwritable", lambda: Outlast(scene.path).counts())
     scene.must_raise("StoreUnwritable", lambda: Outlast(scene.path).enqueue("work"))
 
 
@@ -213,11 +227,21 @@ def cases() -> Iterator[tuple[str, Case]]:
     yield "stranger: a store of a newer Outlast", Case("is refused by SchemaNewer", newer)
     yield (
         "stranger: a network file system, by its name",
-        Case("is refused by NetworkFilesystem before anything is made", network, "nothing"),
+        Case(
+            "is refused by NetworkFilesystem before anything is made, once it is known for one"
+            " (the type is made up here: the refusal is tried, not the detection)",
+            network,
+            "nothing",
+        ),
     )
     yield (
         "stranger: an engine that loses commits",
-        Case("is refused by EngineTooOld before anything is made", old_engine, "nothing"),
+        Case(
+            "is refused by EngineTooOld before anything is made, once it is known for one"
+            " (the version is made up here: the refusal is tried, not the detection)",
+            old_engine,
+            "nothing",
+        ),
     )
     sentence = "is refused by StoreUnwritable, and nothing is changed"
     for name, what, mode in (

@@ -100,7 +100,9 @@ def _check_decision(call: Ongoing, answer: Answer) -> None:
 def _check_enqueue(following: Following, call: Ongoing, answer: Answer) -> None:
     """All are there, unless somebody took them; of a refused batch there is nothing."""
     if answer.outcome == "done" and "keys" not in call.args:
-        missing = call.task_ids - call.made
+        # A key may stand for a task that was there before, which is then the answer.
+        is_found = "key" in call.args and not call.task_ids & set(answer.value)
+        missing = frozenset() if is_found else call.task_ids - call.made
         if missing:
             raise Broken(f"{call.verb} of {sorted(missing)} was acknowledged and not done")
     if answer.outcome == "refused" and call.made:

@@ -34,7 +34,9 @@ _UNFINISHED = re.compile(r"^(\d+) +(.*) <unfinished \.\.\.>$")
 _RESUMED = re.compile(r"^(\d+) +<\.\.\. \w+ resumed>(.*)$")
 _WHOLE = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)")
 _DESCRIPTOR = re.compile(r"^\d+<([^>]*)>")
-_QUOTED = re.compile(r'"([^"]*)"')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(rb"\\([0-7]{1,3}|.)")
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 
 
 class Calibration(NamedTuple):
@@ -65,7 +67,10 @@ def calibrate(folder: Path, life: str) -> Calibration:
     recording = Recording.load(place)
     database = place.joinpath(*PLACE, DATABASE)
     lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
-    return compare(recording, since_the_life_began(lines, place / "events"), database)
+    lines = since_the_life_began(lines, place / "events")
+    if not lines:
+        return Calibration([], 0, "strace did not show the life: the recorder was not calibrated")
+    return compare(recording, lines, database)
 
 
 def compare(recording: Recording, lines: list[str], database: Path) -> Calibration:
@@ -81,9 +86,21 @@ def compare(recording: Recording, lines: list[str], database: Path) -> Calibrati
 
 
 def since_the_life_began(lines: list[str], events: Path) -> list[str]:
-    """The recorder begins when its log is opened."""
-    first = next(n for n, line in enumerate(lines) if f'"{events}"' in line)
-    return lines[first + 1 :]
+    """The recorder begins when its log is opened; nothing if strace did not see that."""
+    for number, line in enumerate(lines):
+        if str(events) in map(_unescaped, _QUOTED.findall(line)):
+            return lines[number + 1 :]
+    return []
+
+
+def _unescaped(text: str) -> str:
+    """A path as it is; strace writes whatever is not plain ASCII with backslashes."""
+
+    def plain(found: re.Match[bytes]) -> bytes:
+        code = found[1]
+        return bytes([int(code, 8) & 255]) if code.isdigit() else _LETTERS.get(code, code)
+
+    return os.fsdecode(_ESCAPED.sub(plain, text.encode(errors="surrogateescape")))
 
 
 def _plain(event: Event) -> tuple[str, str, int, int]:
@@ -126,7 +143,7 @@ def _seen(
 def _path_of(verb: str, arguments: str) -> str:
     pattern = _QUOTED if verb in ("openat", "mkdir", "unlink") else _DESCRIPTOR
     found = pattern.search(arguments)
-    return found[1] if found else ""
+    return _unescaped(found[1]) if found else ""
 
 
 def _of_file(

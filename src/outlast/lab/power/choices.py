@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from outlast.errors import InvalidInput
 from outlast.lab.power.disk import Change, Player
 from outlast.lab.power.recording import SYNCS, TOLD, WRITE, Recording
 
 SECTOR_BYTES = 512
 
 NONE, ALL = "none", "all"
+HOW_CASES_LOOK = "a case is a life, or a text such as 'settle/cut 41/drop 38'"
 
 _BYTE_TEARS = 3
 _RANDOM_SUBSETS = 4
@@ -37,10 +39,11 @@ def case_text(mode: str, case: Case) -> str:
 
 def parse_case(text: str) -> tuple[str, Case]:
     """The case that a text names, and the mode."""
-    *mode, life, cut, choice = ["", *text.split("/")][-4:] if text.count("/") > 1 else [""] * 4
-    if text.count("/") > 3 or not cut.startswith("cut ") or not cut[4:].isdigit():
-        raise ValueError(f"{text!r} names no case of power; write it as 'settle/cut 41/drop 38'")
-    return mode[0], Case(life, int(cut[4:]), choice)
+    *mode, life, cut, choice = ["", "", "", *text.split("/")][-max(3, text.count("/") + 1) :]
+    number = cut.removeprefix("cut ")
+    if len(mode) > 1 or number == cut or not (number.isascii() and number.isdecimal()):
+        raise InvalidInput(f"{text!r} names no case of power: {HOW_CASES_LOOK}")
+    return "".join(mode), Case(life, int(number), choice)
 
 
 def kept(choice: str, changes: Sequence[Change]) -> list[Change]:
@@ -53,17 +56,20 @@ def kept(choice: str, changes: Sequence[Change]) -> list[Change]:
     tear N at K  all before N, and the first K bytes of N
     hole N at K  all, but of N only the first K bytes
     junk N S     all, but in N's place there are random bytes by seed S
+    zeros N      all, but of N and what its file was given after it only the size
     sectors N S  all, but of N only some sectors, chosen by seed S
     some S       any subset, single writes torn, chosen by seed S
     """
-    word, *numbers = choice.replace(" at ", " ").split()
-    if word in (NONE, ALL):
+    word, *numbers = choice.replace(" at ", " ").split() or [""]
+    if choice in (NONE, ALL):
         return list(changes) if word == ALL else []
     try:
         first, *rest = map(int, numbers)
         return _CHOICES[word](changes, first, *rest)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"there is no choice {choice!r} of what reaches a disk") from error
+        raise InvalidInput(
+            f"there is no choice {choice!r} of what reaches a disk: {HOW_CASES_LOOK}"
+        ) from error
 
 
 def _prefix(changes: Sequence[Change], last: int) -> list[Change]:
@@ -96,6 +102,17 @@ def _junk(changes: Sequence[Change], number: int, seed: int) -> list[Change]:
     ]
 
 
+def _zeros(changes: Sequence[Change], number: int) -> list[Change]:
+    """A file system may write down the new size of a file before its data."""
+    inodes = {one.inode for one in changes if one.number == number}
+    return [
+        one._replace(data=bytes(len(one.data)))
+        if one.inode in inodes and one.number >= number
+        else one
+        for one in changes
+    ]
+
+
 def _sectors(changes: Sequence[Change], number: int, seed: int) -> list[Change]:
     chance = random.Random(f"sectors {number} {seed}")
     found: list[Change] = []
@@ -119,7 +136,7 @@ def _some(changes: Sequence[Change], seed: int) -> list[Change]:
 
 _CHOICES: dict[str, Callable[..., list[Change]]] = {
     "prefix": _prefix, "only": _only, "drop": _drop, "tear": _tear, "hole": _hole,
-    "junk": _junk, "sectors": _sectors, "some": _some,
+    "junk": _junk, "zeros": _zeros, "sectors": _sectors, "some": _some,
 }  # fmt: skip
 
 
@@ -199,5 +216,6 @@ def _harmed(changes: list[Change], chance: random.Random) -> Iterator[str]:
     for one in chance.sample(writes, min(len(writes), _HARMED_IN_PLACE)):
         yield f"hole {one.number} at {chance.randrange(1, len(one.data))}"
         yield f"junk {one.number} {chance.randrange(10**6)}"
+        yield f"zeros {one.number}"
         if len(one.data) > SECTOR_BYTES:
             yield f"sectors {one.number} {chance.randrange(10**6)}"

@@ -1,6 +1,7 @@
 """Playing lives with the recorder on, each in a process of its own that ends without goodbye."""
 
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+from outlast import _host
 from outlast.lab.history import Line, LineFile, Write, read_lines
 from outlast.lab.power import carelessness
 from outlast.lab.power.own_lives import ALL_LIVES
@@ -18,6 +20,9 @@ PLACE = ("made for", "the store")
 """The folders in which it lies. Nobody has made them, so Outlast does."""
 DATABASE = "power.db"
 FULL = "full"
+SIDE = "-outlast"
+SIDE_BEFORE = "side before"
+"""The side folder as it was when the recording began."""
 
 _PATIENCE_SECONDS = 120
 
@@ -47,6 +52,9 @@ def record_driven(
 ) -> Recording:
     """Let something be done with a store, and read what was recorded."""
     keep_base(database, folder, before)
+    side = database.with_name(f"{database.name}{SIDE}")
+    if side.exists():
+        shutil.copytree(side, folder / SIDE_BEFORE, ignore=_sockets)
     in_a_process(partial(_play, live, database, folder / "events", synchronous))
     return Recording.load(folder)
 
@@ -69,8 +77,10 @@ def in_a_process(act: Callable[[], None]) -> None:
     This process must have no threads and no store open.
     """
     reading, writing = os.pipe()
+    parent_pid = os.getpid()
     pid = os.fork()
     if pid == 0:
+        _host.die_with_parent(parent_pid)
         signal.alarm(_PATIENCE_SECONDS)
         try:
             act()
@@ -85,3 +95,9 @@ def in_a_process(act: Callable[[], None]) -> None:
     if told or os.WTERMSIG(status) != signal.SIGKILL:
         words = told.decode().strip().splitlines()[-1:]
         raise DrivenFailed(f"it did not come to its end: {words}")
+
+
+def _sockets(folder: str, names: list[str]) -> list[str]:
+    """What is left out of a copy."""
+    paths = {name: Path(folder, name) for name in names}
+    return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outlast.lab.power.driving import DATABASE, FULL, PLACE, DrivenFailed, record_life
+from outlast.lab.power.driving import DATABASE, FULL, PLACE, SIDE, DrivenFailed, record_life
 from outlast.lab.power.judging import Judge
 from outlast.lab.power.recording import Recording
 from outlast.lab.power.reopening import Reopening
@@ -28,7 +28,7 @@ class Hand:
     def __init__(self, images: Path) -> None:
         self._images = images
         self._judges: dict[str, Judge] = {}
-        self._opened: set[str] = set()
+        self._opened: set[tuple[str, str]] = set()
 
     def prepare(self, folder: str, life: str, mode: str) -> dict[str, Any]:
         """Record a life, and judge each of its moments with nothing lost: that is the reference."""
@@ -51,17 +51,18 @@ class Hand:
     ) -> dict[str, Any]:
         """Have Outlast open images, each distinct one once, and let power fail again."""
         judge = self._judge(folder, mode)
-        side = Path(folder).joinpath(*PLACE, f"{DATABASE}-outlast")
-        reopening = Reopening(judge, side, self._images)
-        told: dict[str, Any] = {"opened": [], "again": []}
+        side = Path(folder).joinpath(*PLACE, f"{DATABASE}{SIDE}")
+        reopening = Reopening(judge, Path(folder), side, self._images)
+        told: dict[str, Any] = {"opened": [], "again": [], "opened again": 0}
         for cut, choice in cases:
             verdict = judge.judge(cut, choice)
-            if verdict.image in self._opened:
+            if (folder, verdict.image) in self._opened:
                 continue
-            self._opened.add(verdict.image)
+            self._opened.add((folder, verdict.image))
             found = reopening.reopen(cut, choice, seed, second_cuts)
             told["opened"].append(verdict._replace(complaints=found.complaints))
             told["again"] += [(cut, choice, verdict) for verdict in found.again]
+            told["opened again"] += found.opened_again
         return told
 
     def _judge(self, folder: str, mode: str, recording: Recording | None = None) -> Judge:
@@ -91,7 +92,8 @@ def serve(images: Path) -> None:
         # Whoever ordered may have been killed, and then nobody else takes this away.
         shutil.rmtree(images, ignore_errors=True)
         with suppress(OSError):
-            images.parent.rmdir()
+            if not any(one.is_dir() for one in images.parent.iterdir()):
+                shutil.rmtree(images.parent, ignore_errors=True)
 
 
 if __name__ == "__main__":

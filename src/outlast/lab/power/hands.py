@@ -1,11 +1,14 @@
 """The processes that share an experiment's work, and the one that orders it from them."""
 
+import fcntl
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -14,8 +17,13 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-_MEMORY = Path("/dev/shm")
+MEMORY = Path("/dev/shm")
+PREFIX = "outlast-lab-power-"
+OWNER = "owner"
+"""The file in a folder of images that its owner keeps locked."""
+
 _GOODBYE_SECONDS = 10
+_OLD_SECONDS = 24 * 3600
 
 
 class Order(NamedTuple):
@@ -53,6 +61,9 @@ class _Process:
             raise HandLost(self._words.read().decode(errors="replace").strip())
         return json.loads(answer)
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
@@ -71,14 +82,20 @@ class Hands:
 
     def __init__(self, folder: Path, number: int | None = None) -> None:
         number = number or min(8, len(os.sched_getaffinity(0)))
-        place = _MEMORY if os.access(_MEMORY, os.W_OK) else folder
+        place = MEMORY if os.access(MEMORY, os.W_OK) else folder
+        clear_what_the_dead_left(place)
         # Images are laid down, read and taken away by the thousand: in memory, where there is some.
-        self._images = Path(tempfile.mkdtemp(prefix="outlast-lab-power-", dir=place))
+        self._images, self._owner = _owned_folder(place)
         self._idle: SimpleQueue[_Process] = SimpleQueue()
-        self._processes = [_Process(self._images / str(n)) for n in range(number)]
-        for process in self._processes:
-            self._idle.put(process)
+        self._processes: list[_Process] = []
         self._threads = ThreadPoolExecutor(number)
+        try:
+            for n in range(number):
+                self._processes.append(_Process(self._images / str(n)))
+                self._idle.put(self._processes[-1])
+        except BaseException:
+            self._end(is_hurried=True)
+            raise
 
     def do(self, orders: Iterator[Order]) -> Iterator[tuple[Order, Any]]:
         """Have orders carried out, and tell the answers as they come; none is asked for early."""
@@ -112,7 +129,49 @@ class Hands:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        for process in self._processes:
-            process.close()
-        shutil.rmtree(self._images, ignore_errors=True)
+        self._end(is_hurried=kind is not None)
+
+    def _end(self, *, is_hurried: bool) -> None:
+        """Whoever was interrupted does not wait for what is under way."""
+        try:
+            if is_hurried:
+                for process in self._processes:
+                    process.kill()
+            self._threads.shutdown(cancel_futures=True)
+            for process in self._processes:
+                process.close()
+        finally:
+            shutil.rmtree(self._images, ignore_errors=True)
+            os.close(self._owner)
+
+
+def _owned_folder(place: Path) -> tuple[Path, int]:
+    """A new folder and the lock that says it is in use; it has its name when it is locked."""
+    made = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=place))
+    owner = os.open(made / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    return made.rename(made.with_name(made.name[1:])), owner
+
+
+def clear_what_the_dead_left(place: Path) -> None:
+    """Remove our own folders of images whose owner was killed."""
+    for folder in place.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            found = folder.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and _is_left(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    try:
+        owner = os.open(folder / OWNER, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return time.time() - folder.stat().st_mtime > _OLD_SECONDS
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(owner)

@@ -171,7 +171,7 @@ def read_image(database: Path) -> Found:
     """The content of a database, and what it holds; a missing one holds nothing."""
     if not database.exists():
         return Found(_digest([]), Stored())
-    uri = f"file:{database}?mode=rw"
+    uri = f"{database.absolute().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
         # Nobody else is there: locking once instead of at each query takes half the time.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -6,16 +6,17 @@ While it does, it is recorded like any life, so that power can fail again in the
 import random
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from outlast.api import Outlast
 from outlast.lab.history import Write, history_of
 from outlast.lab.invariants import violations
-from outlast.lab.lives import SETTINGS, SetClock
+from outlast.lab.lives import SETTINGS
 from outlast.lab.power.choices import Choosing
 from outlast.lab.power.disk import Image
-from outlast.lab.power.driving import DrivenFailed, record_driven
+from outlast.lab.power.driving import SIDE, SIDE_BEFORE, DrivenFailed, record_driven
 from outlast.lab.power.judging import (
     BROKEN,
     LOST,
@@ -26,32 +27,40 @@ from outlast.lab.power.judging import (
     lay_down,
     read_image,
 )
+from outlast.lab.power.next_boot import BootClock, begin_boot, lay_down_side
 from outlast.lab.power.recording import TOLD, Recording
 from outlast.lab.stored import Stored
 from outlast.lab.witness import Witness
 
-WORKER = "the next one"
 SECOND_CUTS = 12
 
-_DAYS_LATER = 4
+_OPENED_AGAIN = 2
+_REFUNDED = "never_started"
 _AT_ONCE = 5
 _MOST_TASKS = 1000
 _FINAL = ("completed", "failed", "cancelled")
 _SHARED_MEMORY_BYTES = 32768
 
 
-def go_on(database: Path, write: Write) -> None:
-    """Recover, let everything run that waits, and complete it."""
-    clock = SetClock(_DAYS_LATER)
-    one = Witness(Outlast(database, settings=SETTINGS, clock=clock), WORKER, write, clock)
+def worker_of(boot: int) -> str:
+    """Who opens the store after so many power cuts."""
+    return f"the one of boot {boot}"
+
+
+def go_on(boot: int, database: Path, write: Write) -> None:
+    """After another boot: recover, let everything run that waits, and complete it."""
+    begin_boot(boot)
+    clock = BootClock(boot)
+    app = Outlast(database, settings=SETTINGS, clock=clock)
+    one = Witness(app, worker_of(boot), write, clock.of_all_boots)
     one.open()
     one.unpause("default")
     waiting = one.call("tasks", {}, lambda: one.app.tasks("pending", limit=_MOST_TASKS))
     for task in waiting or ():
         if task.parked is not None:
             one.unpark_task(task.id)
-    one.enqueue("after the cut")
-    clock.advance("1h")
+    one.enqueue(f"after cut {boot}")
+    clock.of_all_boots.advance("1h")
     while leases := one.claim(limit=_AT_ONCE):
         one.complete_many([(lease, None) for lease in leases])
     one.close()
@@ -62,31 +71,33 @@ class Reopened(NamedTuple):
 
     complaints: list[Complaint]
     again: list[Verdict]
+    opened_again: int = 0
+    """How many of those were opened by Outlast too."""
 
 
 class Reopening:
     """Opens images of one recording by Outlast, each in a process of its own."""
 
-    def __init__(self, judge: Judge, side: Path, folder: Path) -> None:
+    def __init__(self, judge: Judge, played: Path, side: Path, folder: Path, boot: int = 1) -> None:
         self._judge = judge
+        self._before = played / SIDE_BEFORE
         self._side = side
-        """The side folder as the dead process left it; a power cut may leave it or not."""
+        """The side folder as the dead process left it at its end."""
         self._folder = folder
+        self._boot = boot
+        """How many times power has failed."""
 
     def reopen(self, cut: int, choice: str, seed: int, second_cuts: int = 0) -> Reopened:
         """Open the image of a case, go on, judge; and let power fail again while it does."""
         image = self._judge.image(cut, choice)
         chance = random.Random(f"{seed} {cut} {choice}")
-        folder = self._folder / "opened"
+        folder = self._folder / f"opened {self._boot}"
         try:
             recording, after = self._drive(image, cut, folder, chance)
+            complaints = list(self._objections(image, recording, after))
+            return self._fail_again(complaints, recording, folder, chance, second_cuts)
         except DrivenFailed as error:
-            shutil.rmtree(folder, ignore_errors=True)
             return Reopened([Complaint(BROKEN, f"Outlast opened it: {error}")], [])
-        try:
-            complaints = list(self._objections(cut, image, recording, after))
-            again = list(self._fail_again(recording, folder, chance, second_cuts))
-            return Reopened(complaints, again)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -100,20 +111,16 @@ class Reopening:
             # Memory shared by processes that are no more is worth nothing, and may be anything.
             shared = database.with_name(f"{database.name}-shm")
             shared.write_bytes(chance.randbytes(_SHARED_MEMORY_BYTES))
-        if self._side.exists() and chance.random() < 0.5:
-            shutil.copytree(
-                self._side, database.with_name(self._side.name), ignore=_only_files_and_folders
-            )
+        lay_down_side(self._before, self._side, _side_of(database), chance)
         lines = self._judge.recording.told_until(cut)
-        recording = record_driven(go_on, database, folder, [*lines, *killed(lines)])
+        lines = [*lines, *killed(lines)]
+        recording = record_driven(partial(go_on, self._boot), database, folder, lines)
         return recording, read_image(database).stored
 
-    def _objections(
-        self, cut: int, image: Image, recording: Recording, after: Stored
-    ) -> Iterator[Complaint]:
+    def _objections(self, image: Image, recording: Recording, after: Stored) -> Iterator[Complaint]:
         history = history_of(recording.told_until(len(recording.events)))
         for call in history.calls:
-            if call.worker == WORKER and not call.is_done:
+            if call.worker == worker_of(self._boot) and not call.is_done:
                 yield Complaint(BROKEN, f"{call.verb} was {call.outcome}: {call.value}")
         for one in violations(history, after):
             yield Complaint(LOST, f"after going on: {one}")
@@ -124,31 +131,46 @@ class Reopening:
         for task_id, status in found.statuses().items():
             if status in _FINAL and after.statuses().get(task_id) != status:
                 yield Complaint(LOST, f"{task_id} was {status} and is so no longer")
+        for task_id, moves in after.moves.items():
+            since = moves[len(found.moves.get(task_id, ())) :]
+            if any(move.reason == _REFUNDED for move in since):
+                # What has begun is written down unsynced, so after a power cut nobody knows it.
+                yield Complaint(LOST, f"{task_id} was refunded on the word of another boot")
 
     def _fail_again(
-        self, recording: Recording, folder: Path, chance: random.Random, cuts: int
-    ) -> Iterator[Verdict]:
+        self,
+        complaints: list[Complaint],
+        recording: Recording,
+        folder: Path,
+        chance: random.Random,
+        cuts: int,
+    ) -> Reopened:
         if not cuts:
-            return
+            return Reopened(complaints, [])
         images = folder / "again"
         images.mkdir()
         judge = Judge(recording, images)
-        choosing = Choosing("again", recording, chance.randrange(10**6))
+        seed = chance.randrange(10**6)
+        choosing = Choosing("again", recording, seed)
         opened = _opened_at(recording)
         cases = [one for one in (*choosing.always(), *choosing.others()) if one.cut <= opened]
         chosen = sorted(chance.sample(cases, min(cuts, len(cases))), key=lambda one: one.cut)
-        for case in chosen:
-            yield judge.judge(case.cut, case.choice)
+        verdicts = [judge.judge(case.cut, case.choice) for case in chosen]
+        side = _side_of(folder / "store" / recording.database)
+        reopening = Reopening(judge, folder, side, images, self._boot + 1)
+        sample = chance.sample(range(len(chosen)), min(_OPENED_AGAIN, len(chosen)))
+        for number in sample:
+            case = chosen[number]
+            found = reopening.reopen(case.cut, case.choice, seed)
+            verdicts[number].complaints.extend(found.complaints)
+        return Reopened(complaints, verdicts, len(sample))
+
+
+def _side_of(database: Path) -> Path:
+    return database.with_name(f"{database.name}{SIDE}")
 
 
 def _opened_at(recording: Recording) -> int:
     """How many events there were when the opening had been answered."""
     told = [n for n, event in enumerate(recording.events, 1) if event.kind == TOLD]
     return told[1] if len(told) > 1 else len(recording.events)
-
-
-def _only_files_and_folders(folder: str, names: list[str]) -> list[str]:
-    """What is left out of a copy: sockets."""
-    return [
-        name for name in names if not (Path(folder, name).is_file() or Path(folder, name).is_dir())
-    ]

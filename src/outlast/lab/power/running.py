@@ -5,9 +5,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from outlast.errors import InvalidInput
 from outlast.lab.experiment import Finding, Findings, Plan
 from outlast.lab.power.calibration import calibrate
-from outlast.lab.power.choices import NONE, Case, Choosing, parse_case
+from outlast.lab.power.choices import (
+    ALL,
+    HOW_CASES_LOOK,
+    NONE,
+    Case,
+    Choosing,
+    kept,
+    parse_case,
+)
+from outlast.lab.power.disk import Player
 from outlast.lab.power.hand import LYING
 from outlast.lab.power.hands import Hands, Order
 from outlast.lab.power.own_lives import ALL_LIVES
@@ -18,13 +28,17 @@ from outlast.lab.power.tally import Tally
 NATURAL_CASES = 5000
 CASES_OF_A_LIFE = 600
 CONTROLS = ("normal", "off", LYING)
-FIRST_OPENINGS = ("migrate", "migrate on")
+CALIBRATION = "calibration"
+OPENED_OFTEN = ("migrate", "migrate on", "heal")
+"""The lives after which much depends on whoever opens the store next."""
 
 _CONTROL_LIFE = "finish and flush"
 _CONTROL_CASES = 60
+_CONTROL_EVERY = 4
+_SHORT_SECONDS = 30
 _CASES_OF_AN_ORDER = 40
 _OPENED_OF_AN_ORDER = 1
-_OPENED_OF_FIRST_OPENINGS = 5
+_OPENED_OFTEN = 5
 _CUT_AGAIN_EVERY = 5
 
 
@@ -37,7 +51,7 @@ class Run:
         self._plan = plan
         self._lives = list(lives)
         self._modes = list(controls)
-        self._tally = Tally(plan)
+        self._tally = Tally(plan, () if plan.case else self._lives)
         self._choosing: dict[str, Choosing] = {}
         self._reopenings = 0
         self._wanted = plan.cases or (None if plan.seconds else NATURAL_CASES)
@@ -50,11 +64,12 @@ class Run:
             else:
                 if self._modes:
                     self._calibrate()
+                    self._control(hands, self._modes)
                 self._prepare(hands)
-                self._judge(hands, self._always())
-                if not self._tally.has_enough() and not self._plan.time_is_up():
-                    self._control(hands)
-                    self._judge(hands, self._others())
+                # The least that is done whatever the time: at each sync all is lost that can be.
+                self._judge(hands, self._at_the_syncs())
+                self._judge(hands, self._elsewhere())
+                self._judge(hands, self._others())
         return self._tally.findings_of()
 
     def _folder(self, mode: str, life: str) -> str:
@@ -62,11 +77,11 @@ class Run:
 
     def _calibrate(self) -> None:
         """Is what the recorder writes down what the kernel was asked to do?"""
-        compared = calibrate(self._plan.folder / "calibration", "migrate")
+        compared = calibrate(self._plan.folder / CALIBRATION, "migrate")
         if compared.note:
             self._tally.notes.append(compared.note)
         if compared.differences:
-            self._tally.findings.append(Finding("; ".join(compared.differences[:5]), "calibration"))
+            self._tally.findings.append(Finding("; ".join(compared.differences[:5]), CALIBRATION))
 
     # The whole runs, which are the reference
 
@@ -77,20 +92,24 @@ class Run:
                 self._tally.findings.append(Finding(f"{life}: {told['failed']}", life))
                 continue
             recording = _recording(order.arguments["folder"])
-            self._tally.begin(life, recording)
+            self._tally.begin(life, recording, told["verdicts"])
             self._choosing[life] = Choosing(life, recording, self._plan.seed)
             self._tally.judged(life, told["verdicts"])
             self._plan.progress(f"recorded {life}")
 
     def _preparations(self) -> Iterator[Order]:
-        for life in self._lives:
+        for number, life in enumerate(self._in_turn()):
             learned = self._tally.distinct()
             is_enough = self._wanted is not None and 2 * learned >= self._wanted
-            if self._choosing and (is_enough or self._time_is_short()):
-                self._tally.notes.append(f"for {life} and what follows there was no room")
+            if number and (is_enough or self._time_is_short()):
                 return
             arguments = {"folder": self._folder("", life), "life": life, "mode": ""}
             yield Order("prepare", arguments)
+
+    def _in_turn(self) -> list[str]:
+        """The lives; where there is no room for all, another seed begins with others."""
+        first = self._plan.seed % len(self._lives) if self._plan.seconds is not None else 0
+        return [*self._lives[first:], *self._lives[:first]]
 
     def _time_is_short(self) -> bool:
         """Whether half of the time is over: the rest is for the images."""
@@ -115,13 +134,23 @@ class Run:
             return tally.has_enough() or plan.time_is_up()
         return tally.has_enough() or tally.distinct() >= (self._wanted or 0)
 
-    def _always(self) -> Iterator[Order]:
-        """At each point all that was not synced is lost, a bit of each life in turn."""
-        cases = {life: _lost(one.always()) for life, one in self._choosing.items()}
+    def _at_the_syncs(self) -> Iterator[Order]:
+        """At each sync boundary all that was not synced is lost, and one such image is opened."""
+        for life, recording in self._tally.recordings().items():
+            cases = [Case(life, cut, NONE) for cut in recording.sync_boundaries()]
+            yield self._order("judge", life, cases)
+            yield self._reopening(life, [cases[self._plan.seed % len(cases)]])
+
+    def _elsewhere(self) -> Iterator[Order]:
+        """At each other point all that was not synced is lost, a bit of each life in turn."""
+        cases = {}
+        for life, one in self._choosing.items():
+            boundaries = set(self._tally.recordings()[life].sync_boundaries())
+            cases[life] = [case for case in _lost(one.always()) if case.cut not in boundaries]
         for order in self._dealt(cases):
-            yield order
             if self._tally.has_enough() or self._plan.time_is_up():
                 return
+            yield order
 
     def _others(self) -> Iterator[Order]:
         """All else by the seed, and by the next seed when there is time for more."""
@@ -144,7 +173,7 @@ class Run:
                     del left[life]
                     continue
                 yield self._order("judge", life, some)
-                few = _OPENED_OF_FIRST_OPENINGS if life in FIRST_OPENINGS else _OPENED_OF_AN_ORDER
+                few = _OPENED_OFTEN if life in OPENED_OFTEN else _OPENED_OF_AN_ORDER
                 yield self._reopening(life, some[:: max(1, len(some) // few)][:few])
 
     def _order(self, verb: str, life: str, cases: Sequence[Case], **more: Any) -> Order:
@@ -159,36 +188,50 @@ class Run:
 
     # The controls
 
-    def _control(self, hands: Hands) -> None:
+    def _control(self, hands: Hands, modes: Sequence[str]) -> None:
         """Less than a full sync, or a disk that lies: if that does no harm, we see nothing."""
+        life = _CONTROL_LIFE
         orders = [
             Order("prepare", {"folder": self._folder(mode, life), "life": life, "mode": mode})
-            for mode in self._modes
-            for life in (_CONTROL_LIFE,)
+            for mode in modes
         ]
-        judged = []
-        for order, told in hands.do(order for order in orders if not self._plan.time_is_up()):
+        judged, failed = [], {}
+        for order, told in hands.do(iter(orders)):
+            mode, folder = order.arguments["mode"], order.arguments["folder"]
             if "failed" in told:
+                failed[mode] = f"was not played: {told['failed']}"
                 continue
-            mode, life = order.arguments["mode"], order.arguments["life"]
             self._tally.controlled(mode, life, told["verdicts"])
-            recording = _recording(order.arguments["folder"], mode)
-            choosing = Choosing(life, recording, self._plan.seed)
-            cases = [*_lost(choosing.always()), *choosing.others()[:_CONTROL_CASES]]
+            choosing = Choosing(life, _recording(folder, mode), self._plan.seed)
+            cases = _lost(choosing.always())
+            if self._plan.seconds is not None and self._plan.seconds < _SHORT_SECONDS:
+                cases = cases[::_CONTROL_EVERY]
+            else:
+                cases += choosing.others()[:_CONTROL_CASES]
             chosen = sorted((case.cut, case.choice) for case in cases)
-            folder = order.arguments["folder"]
             judged.append(Order("judge", {"folder": folder, "mode": mode, "cases": chosen}))
         for order, told in hands.do(iter(judged)):
-            mode, life = order.arguments["mode"], Path(order.arguments["folder"]).name
-            self._tally.controlled(mode, life, told["verdicts"])
-        self._tally.check_controls()
+            self._tally.controlled(order.arguments["mode"], life, told["verdicts"])
+        self._tally.check_controls(modes, failed)
+        self._plan.progress(f"{len(modes)} controls")
 
     # One case again
 
     def _replay(self, hands: Hands, text: str) -> None:
+        if text == CALIBRATION:
+            self._calibrate()
+        elif text in CONTROLS:
+            self._control(hands, [text])
+        else:
+            self._replay_image(hands, text)
+
+    def _replay_image(self, hands: Hands, text: str) -> None:
         mode, case = parse_case(text)
         if case.life not in ALL_LIVES:
-            raise ValueError(f"there is no life {case.life!r}; choose from {', '.join(ALL_LIVES)}")
+            lives = ", ".join(ALL_LIVES)
+            raise InvalidInput(f"there is no life {case.life!r}; choose from {lives}")
+        if mode and mode not in CONTROLS:
+            raise InvalidInput(f"there is no control {mode!r}; choose from {', '.join(CONTROLS)}")
         self._tally.mode = mode
         folder = self._folder(mode, case.life)
         prepare = Order("prepare", {"folder": folder, "life": case.life, "mode": mode})
@@ -196,7 +239,13 @@ class Run:
             if "failed" in told:
                 self._tally.findings.append(Finding(told["failed"], text))
                 return
-            self._tally.begin(case.life, _recording(folder, mode))
+            recording = _recording(folder, mode)
+            _check(recording, case)
+            self._tally.begin(case.life, recording, told["verdicts"])
+            # Only whoever sees the whole run can say that a call was done in parts.
+            self._tally.judged(
+                case.life, [told["verdicts"][case.cut]] if case.choice == ALL else []
+            )
         cases = [(case.cut, case.choice)]
         judge = Order("judge", {"folder": folder, "mode": mode, "cases": cases})
         reopen = Order(
@@ -204,10 +253,20 @@ class Run:
             {**judge.arguments, "seed": self._plan.seed, "second_cuts": SECOND_CUTS},
         )
         for order, told in hands.do(iter([judge, reopen])):
-            if order.verb == "judge":
-                self._tally.judged(case.life, told["verdicts"])
-            else:
+            if order.verb == "reopen":
                 self._tally.reopened(case.life, told)
+            elif case.choice != ALL:
+                self._tally.judged(case.life, told["verdicts"])
+
+
+def _check(recording: Recording, case: Case) -> None:
+    """Refuse a case that this recording does not have."""
+    last = len(recording.events)
+    if case.cut > last:
+        raise InvalidInput(
+            f"{case.life!r} has no cut {case.cut}, only 0 to {last}: {HOW_CASES_LOOK}"
+        )
+    kept(case.choice, Player(recording).at(case.cut).changes)
 
 
 def _recording(folder: str, mode: str = "") -> Recording:

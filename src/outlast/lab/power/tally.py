@@ -1,12 +1,12 @@
 """Counting: distinct images, boundaries and operations that were hit, and what was found."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from outlast.lab.experiment import Finding, Findings, Plan
-from outlast.lab.power.choices import Case, case_text, kept
+from outlast.lab.power.choices import ALL, Case, case_text, kept
 from outlast.lab.power.disk import Player
 from outlast.lab.power.judging import BROKEN, lay_down
 from outlast.lab.power.recording import Recording
@@ -17,11 +17,15 @@ MOST_FINDINGS = 20
 class Tally:
     """All verdicts of one run, held against what there was to hit."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, lives: Sequence[str] = ()) -> None:
         self._plan = plan
+        self._lives = list(lives)
+        """Those that were to be played."""
         self._recordings: dict[str, Recording] = {}
         self._images: dict[str, set[str]] = {}
         self._cuts: dict[str, set[int]] = {}
+        self._whole: dict[str, dict[int, str]] = {}
+        self._opened: set[tuple[str, str]] = set()
         self._counted: Counter[str] = Counter()
         self._controls: dict[str, Counter[str]] = {}
         self.mode = ""
@@ -37,10 +41,11 @@ class Tally:
         """How many different images were judged."""
         return len(set().union(*self._images.values()))
 
-    def begin(self, life: str, recording: Recording) -> None:
-        """Count for a life that was recorded."""
+    def begin(self, life: str, recording: Recording, learned: Iterable[Sequence[Any]] = ()) -> None:
+        """Count for a life that was recorded; what was learned are its images without a loss."""
         self._images[life], self._cuts[life] = set(), set()
         self._recordings[life] = recording
+        self._whole[life] = {cut: image for cut, _, image, _ in learned}
 
     def recordings(self) -> dict[str, Recording]:
         """The recordings by life."""
@@ -51,13 +56,17 @@ class Tally:
         for cut, choice, image, complaints in verdicts:
             self._counted["judged"] += 1
             self._images[life].add(image)
-            self._cuts[life].add(cut)
+            self._counted["with a loss"] += image != self._whole[life].get(cut, image)
+            if choice != ALL:
+                # Where nothing was taken away, power has not failed.
+                self._cuts[life].add(cut)
             self._complain(Case(life, cut, choice), complaints)
 
     def reopened(self, life: str, told: dict[str, Any]) -> None:
         """Count what Outlast made of images, and of power that failed again."""
-        for cut, choice, _, complaints in told["opened"]:
-            self._counted["opened"] += 1
+        self._counted["opened again"] += told["opened again"]
+        for cut, choice, image, complaints in told["opened"]:
+            self._opened.add((life, image))
             self._complain(Case(life, cut, choice), complaints)
         for cut, choice, (cut_again, choice_again, image, complaints) in told["again"]:
             self._counted["cut again"] += 1
@@ -97,24 +106,29 @@ class Tally:
                 text = case_text(mode, Case(life, cut, choice))
                 self.findings.append(Finding(f"synchronous NORMAL broke the store: {what}", text))
 
-    def check_controls(self) -> None:
-        """A control that shows no harm says that the experiment is blind."""
-        for mode, counted in self._controls.items():
+    def check_controls(self, modes: Iterable[str], failed: Mapping[str, str]) -> None:
+        """A control that shows no harm, or was not judged, says that the experiment is blind."""
+        for mode in modes:
+            counted = self._controls.get(mode, Counter())
             if not counted["harmed"]:
+                what = failed.get(mode, "lost nothing")
                 self.findings.append(
-                    Finding(f"the control {mode!r} lost nothing: this experiment is blind", mode)
+                    Finding(f"the control {mode!r} {what}: this experiment is blind", mode)
                 )
 
     def findings_of(self) -> Findings:
         """All of it."""
         figures: dict[str, int | float | str] = {
             "images judged": self._counted["judged"] + self._counted["cut again"],
+            "with a loss": self._counted["with a loss"],
             "distinct": self.distinct(),
+            "lives": f"{len(self._recordings)} of {len(self._lives) or 1}",
             "of them": ", ".join(f"{life} {len(one)}" for life, one in self._images.items()),
             "sync boundaries": _of(self._boundaries()),
             "operations": _of(self._operations()),
-            "opened by Outlast": self._counted["opened"],
+            "opened by Outlast": len(self._opened),
             "power failed again": self._counted["cut again"],
+            "opened again": self._counted["opened again"],
         }
         for mode, counted in self._controls.items():
             figures[f"control {mode}"] = (
@@ -122,9 +136,13 @@ class Tally:
                 f" {counted[BROKEN]} of them broken"
             )
         plan = self._plan
+        left_out = [life for life in self._lives if life not in self._recordings]
+        notes = [*self.notes]
+        if left_out:
+            notes.append(f"there was no room for these lives: {', '.join(left_out)}")
         return Findings(
             "power", self.distinct(), self.findings, plan.elapsed_seconds(), plan.seed,
-            figures, self.notes,
+            figures, notes,
         )  # fmt: skip
 
     def _boundaries(self) -> tuple[int, int]:

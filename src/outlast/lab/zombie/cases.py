@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from outlast.lab.acting import AT_THE_CLOCK
@@ -23,11 +24,13 @@ class Verb(NamedTuple):
     options: tuple[tuple[str, Any], ...] = ()
     is_refused: bool = True
     """Whether it must be refused; what only speaks of the caller itself need not be."""
+    is_end: bool = True
+    """Whether its task is no longer held once it was accepted."""
 
 
 VERBS = {
-    "renew": Verb("renew"),
-    "checkpoint": Verb("checkpoint", ("tool_executed", {"by": "the zombie"})),
+    "renew": Verb("renew", is_end=False),
+    "checkpoint": Verb("checkpoint", ("tool_executed", {"by": "the zombie"}), is_end=False),
     "complete": Verb("complete", ("the zombie's result",)),
     "complete_many": Verb("complete_many", ("the zombie's result",)),
     "complete_many with a live one": Verb("complete_many", ("the zombie's result",)),
@@ -37,9 +40,9 @@ VERBS = {
     "release for later": Verb("release", (), (("delay", "1m"),)),
     "park": Verb("park", ("approval",)),
     # Notes in the worker's own lock file what it is at, or in the row if it is still its own.
-    "start": Verb("start", is_refused=False),
+    "start": Verb("start", is_refused=False, is_end=False),
     # Dates the worker's own row.
-    "heartbeat": Verb("heartbeat", is_refused=False),
+    "heartbeat": Verb("heartbeat", is_refused=False, is_end=False),
 }
 WITH_A_LIVE_ONE = "complete_many with a live one"
 
@@ -79,20 +82,23 @@ def all_cases(meanwhile: Sequence[str], needs_the_zombie: frozenset[str]) -> Ite
 def rounds(cases: Sequence[Case], seed: int) -> list[Case]:
     """All of them, by a seed: each verb after each state once, then each once more, and so on.
 
-    Within a round those of one state stand together, for they share a stage. The first round takes
-    the states as they are listed, the most telling ones first.
+    Within a round the states take turns, so that even a short run sees every one of them.
     """
     chance = random.Random(seed)
-    pairs: dict[tuple[str, str], list[Case]] = {}
+    left: dict[str, dict[str, list[Case]]] = {}
     for case in chance.sample(cases, len(cases)):
-        pairs.setdefault((case.meanwhile, case.verb), []).append(case)
-    states = list(dict.fromkeys(case.meanwhile for case in cases))
+        left.setdefault(case.meanwhile, {}).setdefault(case.verb, []).append(case)
     ordered: list[Case] = []
-    while pairs:
-        ordered += sorted(
-            (alike.pop() for alike in pairs.values()),
-            key=lambda case: states.index(case.meanwhile),
-        )
-        pairs = {pair: alike for pair, alike in pairs.items() if alike}
-        chance.shuffle(states)
+    while left:
+        ordered += _dealt([[alike.pop() for alike in verbs.values()] for verbs in left.values()])
+        for state in list(left):
+            left[state] = {verb: alike for verb, alike in left[state].items() if alike}
+            if not left[state]:
+                del left[state]
     return ordered
+
+
+def _dealt(hands: Sequence[Sequence[Case]]) -> Iterator[Case]:
+    """One of each hand, then again one of each, until all are out."""
+    for dealt in zip_longest(*hands):
+        yield from (case for case in dealt if case is not None)

@@ -27,15 +27,20 @@ class Stage:
     heir: Actor = field(init=False)
     namesake: Actor = field(init=False)
     reader: Actor = field(init=False)
+    _actors: list[Actor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Everybody opens the store."""
         fresh(self.folder)
         self.clock = SharedClock.make(self.folder / "clock")
-        self.zombie = self.opens("zombie", "zombie")
-        self.heir = self.opens("heir", "heir")
-        self.namesake = self.opens("zombie", "namesake")
-        self.reader = self.company.actor()
+        try:
+            self.zombie = self.opens("zombie", "zombie")
+            self.heir = self.opens("heir", "heir")
+            self.namesake = self.opens("zombie", "namesake")
+            self.reader = self._enters()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def path(self) -> Path:
@@ -44,12 +49,17 @@ class Stage:
 
     def opens(self, worker: str, record: str) -> Actor:
         """A new process on the store."""
-        actor = self.company.actor()
+        actor = self._enters()
         file = str(self.folder / f"{record}.jsonl")
         clock = str(self.folder / "clock")
         outcome = actor.ask("opens", str(self.path), worker, file, SETTINGS, clock)
         if outcome[0] != "done":
             raise RuntimeError(f"{worker} could not open the store: {outcome[1]}")
+        return actor
+
+    def _enters(self) -> Actor:
+        actor = self.company.actor()
+        self._actors.append(actor)
         return actor
 
     def does(self, verb: str, *arguments: Any, **options: Any) -> None:
@@ -74,7 +84,7 @@ class Stage:
 
     def close(self) -> None:
         """Nobody is left on the store."""
-        for actor in (self.zombie, self.heir, self.namesake, self.reader):
+        for actor in self._actors:
             actor.close()
 
 
@@ -173,6 +183,10 @@ def _held_anew_by_itself(stage: Stage, task_id: str) -> Holder:
     return _held_by_itself(stage, task_id)
 
 
+def _left_alone(stage: Stage, task_id: str) -> None:
+    """The lease runs out and is given to nobody else: it still counts."""
+
+
 MEANWHILE: dict[str, Callable[[Stage, str], Holder]] = {
     "it was taken over by another": _held,
     "it was prefetched by another": _prefetched,
@@ -194,6 +208,8 @@ MEANWHILE: dict[str, Callable[[Stage, str], Holder]] = {
     "taken and enqueued anew under its id": _enqueued_anew,
     "taken, enqueued anew under its id and held": _held_anew,
     "taken, enqueued anew under its id and held by itself": _held_anew_by_itself,
+    "its lease ran out and nobody took it": _left_alone,
 }
 NEEDS_THE_ZOMBIE = frozenset(name for name in MEANWHILE if "itself" in name)
+STILL_ITS_OWN = frozenset(name for name in MEANWHILE if "nobody took it" in name)
 ENQUEUED_ANEW = frozenset(name for name in MEANWHILE if "anew under" in name)

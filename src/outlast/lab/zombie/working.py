@@ -1,13 +1,11 @@
 """Real workers that are stopped past their leases: the worker, its clerk, a handler's process."""
 
 import json
-import os
 import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +20,7 @@ from outlast.lab.actors import (
     NoAnswer,
     clerk_of,
     fresh,
+    played_at_once,
     stopped,
 )
 from outlast.lab.experiment import Finding, Plan
@@ -33,7 +32,6 @@ from outlast.lab.stored import foreign_stored
 LEASE_SECONDS = 1.0
 # A task that nobody gets so long after its lease ran out is stuck, also on a busy machine.
 STUCK_SECONDS = 20.0
-AT_ONCE = 4
 _LOOK_SECONDS = 0.02
 
 KINDS = {
@@ -84,8 +82,8 @@ class Scene:
     heir: Actor = field(init=False)
     reader: Actor = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Only the heir opens the store yet."""
+    def enter(self) -> None:
+        """Everybody is there, and only the heir opens the store yet."""
         (self.folder / "signs").mkdir()
         self.worker, self.heir, self.reader = (self.company.actor() for _ in range(3))
         record = str(self.folder / "heir.jsonl")
@@ -106,7 +104,8 @@ class Scene:
         self.heir.ask("does", "enqueue", "t", {"signs": str(self.signs)}, kind)
         settings = {"lease_seconds": LEASE_SECONDS}
         self.worker.tell("works", str(self.path), "frozen", settings, {"concurrency": 2})
-        return int(await_sign(self.signs, "begun t 1", PATIENCE_SECONDS))
+        is_over = self.worker.has_answered
+        return int(await_sign(self.signs, "begun t 1", PATIENCE_SECONDS, is_over))
 
     def taken_over(self, kind: str) -> int:
         """The number of the heir's lease, once the stopped one's has run out."""
@@ -120,30 +119,31 @@ class Scene:
 
     def close(self) -> None:
         """Nobody is left."""
-        for actor in (self.worker, self.heir, self.reader):
-            actor.close()
+        for name in ("worker", "heir", "reader"):
+            if hasattr(self, name):
+                getattr(self, name).close()
 
 
 def play(
     cases: Sequence[Case], plan: Plan, company: Company, played: Counter[str]
 ) -> Iterator[Finding]:
-    """Play cases, some at once, for they mostly wait; yields what they find."""
+    """Play cases, some at once, and at least one of them; yields what they find."""
 
     def found(number: int, case: Case) -> list[Finding]:
-        if plan.time_is_up():
+        if number and plan.time_is_up():
             return []
         played["workers"] += 1
         return _found(number, case, plan, company)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for one in pool.map(found, range(len(cases)), cases):
-            yield from one
+    for one in played_at_once(cases, found, company.abandon):
+        yield from one
 
 
 def _found(number: int, case: Case, plan: Plan, company: Company) -> list[Finding]:
     folder = fresh(plan.folder / f"worker-{number}")
     scene = Scene(folder, company)
     try:
+        scene.enter()
         _play(scene, case)
         history, stored = read_history(folder), foreign_stored(scene.path)
         words = [str(one) for one in violations(history, stored)]
@@ -151,6 +151,9 @@ def _found(number: int, case: Case, plan: Plan, company: Company) -> list[Findin
         words = [str(error)]
     finally:
         scene.close()
+    if company.is_abandoned:
+        # It was interrupted, and what was seen is the end of its processes.
+        words = []
     kept = [plan.keep_evidence(str(case), [folder], what=what) for what in words]
     shutil.rmtree(folder, ignore_errors=True)
     return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
@@ -223,7 +226,7 @@ def _writes_of(scene: Scene, handler_pid: int) -> dict[str, str] | None:
     while not sign.exists():
         if handler_pid != scene.worker.pid and not _lives(handler_pid):
             return None
-        if time.monotonic() > until:
+        if time.monotonic() > until or (scene.worker.has_answered() and not sign.exists()):
             raise Broken("a handler came back and did not try to write")
         time.sleep(_LOOK_SECONDS)
     said: dict[str, str] = json.loads(sign.read_text(encoding="utf-8"))
@@ -236,8 +239,8 @@ def _lives(pid: int) -> bool:
 
 
 def _ends(scene: Scene) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(scene.worker.pid, signal.SIGTERM)
+    with suppress(NoAnswer):
+        scene.worker.send_signal(signal.SIGTERM)
     scene.worker.answer()
 
 

@@ -1,6 +1,7 @@
 """Opening a store: to look, which changes nothing, or to serve, which makes it ready first."""
 
 import logging
+import os
 import stat
 import time
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def open_to_look(path: Path, settings: Settings) -> SqliteReads:
 def _open_to_look(path: Path, settings: Settings) -> SqliteReads:
     if _size(path) < 0:
         raise StoreNotFound(f"there is no store at {path}; enqueue something first")
+    _refuse_own_read_only(path)
     _refuse_network(path, settings)
     folder = SideFolder(path)
     openers = OpenersLock(folder)
@@ -289,10 +291,26 @@ def _refuse_live_leases(
 
 def _refuse_foreign(path: Path, settings: Settings) -> None:
     """Leave other programs' files alone, before as much as a folder is made beside them."""
-    if _size(path) > 0:
+    size = _size(path)
+    if size >= 0 and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        # SQLite would open it all the same, and give the log the mode of the file on the way.
+        raise StoreUnwritable(
+            f"{path} cannot be written by this user; give it write permission on file and folder"
+        )
+    if size > 0:
         with closing(connect(path, settings.synchronous)) as connection:
             if refuse_foreign_file(connection, path):
                 _refuse_future(connection)
+
+
+def _refuse_own_read_only(path: Path) -> None:
+    """A log that SQLite made read-only like its file would keep the next writer out."""
+    found = path.stat()
+    if found.st_uid == os.geteuid() != 0 and not found.st_mode & stat.S_IWUSR:
+        raise StoreUnwritable(
+            f"{path} is read-only, and reading it would make its log so; give its owner write"
+            " permission, or read a copy"
+        )
 
 
 def _refuse_future(connection: apsw.Connection) -> None:
