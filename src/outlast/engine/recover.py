@@ -23,11 +23,11 @@ Tell = Callable[[Batch], None]
 
 
 def recover(session: Session) -> None:
-    """The pass at opening; the second object of a process finds it done."""
+    """The pass at opening; the second object of a process finds it done, unless somebody died."""
     store = session.store
-    if store.is_on_record and not store.healing_is_due(session.now(), session.settings.patience):
-        return
-    session.opening = run(session, OPENING, session.tell)
+    is_due = not store.is_on_record
+    if is_due or store.healing_is_due(session.now(), session.settings.patience):
+        session.opening = run(session, OPENING, session.tell)
     store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
 
 

@@ -61,10 +61,12 @@ class SetClock:
 
 
 def opened(path: Path, write: Write, days_later: int = 0) -> tuple[Witness, SetClock]:
-    """The store in the hands of worker a."""
+    """The store in the hands of worker a; its opening is a call of its own, which recovers."""
     clock = SetClock(days_later)
     app = Outlast(path, settings=SETTINGS, clock=clock)
-    return Witness(app, "a", write, clock), clock
+    one = Witness(app, "a", write, clock)
+    one.open()
+    return one, clock
 
 
 def nth(leases: list[Lease], number: int) -> Lease | None:
@@ -171,7 +173,6 @@ def settle(path: Path, write: Write) -> None:
 def heal(path: Path, write: Write) -> None:
     """Two days later: the dead worker's tasks, an old key, then leases of our own that ran out."""
     one, clock = opened(path, write, 2)
-    one.open()
     one.named("slow").claim(limit=3, lease="10s")
     clock.advance("1m")
     one.heal()

@@ -12,18 +12,24 @@ from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending
 
 MAX_TOLD = 1000
+# Where no log is set up, warnings go to stderr, and nobody may be reading that.
+MOST_WARNINGS = 100
 
 log = logging.getLogger("outlast.heal")
 
 
 def tell_what_moved(endings: Sequence[Ending], moved: Sequence[Transition], now: Instant) -> None:
     """Each task with its holder and how long nothing was heard of it, once it is committed."""
-    if len(moved) > MAX_TOLD:
+    level = logging.WARNING
+    if len(moved) > MOST_WARNINGS:
         log.warning("%d orphaned tasks were moved, too many to be told one by one", len(moved))
+        level = logging.DEBUG
+    if not log.isEnabledFor(level):
         return
     for (standing, cause, _), transition in zip(endings, moved, strict=False):
         age_seconds = max(0, now.utc_ms - (standing.heartbeat_at or now.utc_ms)) / 1000
-        log.warning(
+        log.log(
+            level,
             "task %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s",
             standing.id,
             standing.worker,
