@@ -16,6 +16,21 @@ from outlast.store.sqlite.liveness import Peer
 MOST_WATCHED = 512
 
 
+class Watching:
+    """A descriptor that is readable once somebody has ended.
+
+    Closed with its last user: no thread ever meets a number that has become another file's.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._close = os.close
+        self.number = number
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            self._close(self.number)
+
+
 class DeathWatch:
     """The processes this one would like to hear of, should they end."""
 
@@ -66,10 +81,10 @@ class DeathWatch:
                 self._epoll.unregister(descriptor)
         os.close(descriptor)
 
-    def duplicate(self) -> int:
-        """A descriptor of the caller's own that is readable once one of them has ended; or -1."""
+    def duplicate(self) -> "Watching | None":
+        """What the caller can wait on until one of them has ended; None if nobody is watched."""
         with self._mutex:
-            return -1 if self._epoll is None else os.dup(self._epoll.fileno())
+            return None if self._epoll is None else Watching(os.dup(self._epoll.fileno()))
 
     def take(self) -> bool:
         """Whether somebody has ended since this was last asked."""

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from outlast import _host
-from outlast.store.sqlite.deaths import DeathWatch
+from outlast.store.sqlite.deaths import DeathWatch, Watching
 from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
 
@@ -78,7 +78,7 @@ class Waiter:
         self._ear = ear
         self._forget = forget
         self._deaths = deaths
-        self._deaths_descriptor = -1 if deaths is None else deaths.duplicate()
+        self._watching = None if deaths is None else deaths.duplicate()
         self._ring: Callable[[], object] | None = None
         self._is_closed = False
         self._pid = os.getpid()
@@ -96,7 +96,8 @@ class Waiter:
         if ear is not None:
             poll = select.poll()
             poll.register(ear.socket, select.POLLIN)
-            for number in (descriptor, self._watch()):
+            watching = self._watch()
+            for number in (descriptor, -1 if watching is None else watching.number):
                 if number >= 0:
                     poll.register(number, select.POLLIN)
             poll.poll(_bounded(timeout_seconds) * 1000)
@@ -119,7 +120,10 @@ class Waiter:
         timer = loop.call_later(_bounded(timeout_seconds), _resolve, over)
         self._ring = lambda: loop.call_soon_threadsafe(_resolve, over)
         ear = self._ear
-        numbers = () if ear is None else (ear.socket.fileno(), self._watch())
+        watching = self._watch()
+        numbers = [] if ear is None else [ear.socket.fileno()]
+        if ear is not None and watching is not None:
+            numbers.append(watching.number)
         listened = [_listen(loop, number, over) for number in numbers]
         try:
             if not self._is_closed:
@@ -136,23 +140,23 @@ class Waiter:
         self._lose()
         return False
 
-    def _watch(self) -> int:
+    def _watch(self) -> Watching | None:
         """What becomes readable when somebody dies; there may be nobody to watch yet."""
-        if self._deaths_descriptor < 0 and self._deaths is not None:
-            self._deaths_descriptor = self._deaths.duplicate()
-        return self._deaths_descriptor
+        deaths = self._deaths
+        if self._watching is None and deaths is not None:
+            self._watching = deaths.duplicate()
+        return self._watching
 
     def _somebody_died(self) -> bool:
-        return self._deaths is not None and self._deaths.take()
+        deaths = self._deaths
+        return deaths is not None and deaths.take()
 
     def close(self) -> None:
         """Unbind; whoever waits is answered False."""
         if self._is_closed:
             return
         self._is_closed = True
-        number, self._deaths_descriptor, self._deaths = self._deaths_descriptor, -1, None
-        if number >= 0:
-            os.close(number)
+        self._watching = self._deaths = None
         self._lose()
         self._forget(self)
         ring = self._ring
