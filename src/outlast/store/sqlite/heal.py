@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import apsw
+
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Cause, Status, Transition
@@ -232,11 +234,12 @@ class Healer:
             try:
                 moved = self._write("heal", step)
             except DatabaseError as error:
-                if size > 1 and step.found:
+                # A full disk is no task's fault, and the next one would fare no better.
+                if not isinstance(error.__cause__, apsw.ConstraintError) or not step.found:
+                    raise
+                if size > 1:
                     size = 1
                     continue
-                if not step.found:
-                    raise
                 (standing,) = step.found
                 unfit[standing.seq] = Unfit(standing.id, str(error))
                 log.error("task %s cannot be taken back: %s", standing.id, error)
