@@ -10,7 +10,9 @@ from tests.cli.shell import piped
 from tests.docs.pages import SOURCE
 from tests.support.children import Child
 
-LIBRARY = [file for file in sorted(SOURCE.rglob("*.py")) if "cli" not in file.parts]
+# The processes of the laboratory are programs of their own, and talk to each other that way.
+PROGRAMS = {"cli", "lab"}
+LIBRARY = [file for file in sorted(SOURCE.rglob("*.py")) if PROGRAMS.isdisjoint(file.parent.parts)]
 
 WRITES = {
     "print",
