@@ -222,7 +222,7 @@ async def work_in_coroutines(aio: AsyncOutlast, witness: Witness, stop: threadin
             if stop.is_set():
                 return
             task_id = f"{name}:{number}"
-            asked = {"ids": [task_id], "payloads": [None]}
+            asked = {"ids": [task_id], "payloads": [None], "priority": number % 3}
             enqueue = aio.enqueue("work", id=task_id, priority=number % 3)
             await witness.acall("enqueue", asked, enqueue, lambda task: [task.id])
             claim = aio.claim(witness.worker, limit=2)
