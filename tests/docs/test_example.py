@@ -28,7 +28,7 @@ def test_the_example_tells_of_a_kill_a_recovery_and_a_skipped_page(tmp_path: Pat
     story = run(tmp_path)
     killed = re.search(r"kill -9 (\d+)", story)
     assert killed
-    assert f"worker w1 (pid {killed[1]}) is dead: 1 tasks put back" in story
+    assert f"worker w1 (pid {killed[1]}) is dead: its lock is free; 1 tasks put back" in story
     assert "attempt 2, token 2; 2 of 4 pages are done already" in story
     assert [line.split() for line in story.splitlines() if " completed   " in line] == [
         ["intro.pdf", "completed", "1", "0", "w1"],
