@@ -83,16 +83,11 @@ _EPILOG = "\b\nExperiments:\n" + "\n".join(
 @with_common
 def lab(common: Common, /, experiments: tuple[str, ...], **given: Any) -> int:
     """Break Outlast on purpose, and judge what is left.
-    <<<<<<< HEAD
 
-        Without EXPERIMENT, list them.
-    =======
-    >>>>>>> main
-
-        Without EXPERIMENT, they are listed. Each works in a new folder of its own and touches no store
-        of yours. A violation is printed with the command that repeats it, and its evidence is kept.
-        Exit codes: 0 no promise was broken, 1 one was or nothing was tried, 70 an experiment itself
-        broke. -v shows figures.
+    Without EXPERIMENT, they are listed. Each works in a new folder of its own and touches no store
+    of yours. A violation is printed with the command that repeats it, and its evidence is kept.
+    Exit codes: 0 no promise was broken, 1 one was or nothing was tried, 70 an experiment itself
+    broke. -v shows figures.
     """
     if not experiments:
         asked = [name for name in ("seconds", "cases", "seed", "case") if given[name] is not None]
