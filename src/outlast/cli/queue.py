@@ -25,7 +25,10 @@ _MENDING = {
 }
 
 
-@click.group("queue", cls=Verbs, lazy=_MENDING)
+_EVENTS = Lazy("outlast.cli.events", "events", "Show what happened, in order, a line an event.")
+
+
+@click.group("queue", cls=Verbs, lazy=_MENDING | {"events": _EVENTS})
 def queue() -> None:
     """Figures of the queues; pause and resume them; recovery by hand."""
 

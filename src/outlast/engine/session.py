@@ -13,6 +13,7 @@ from outlast.domain.recovery import RecoveryReport
 from outlast.errors import LeaseInherited, LeaseLost
 from outlast.settings import Settings
 from outlast.store.base import Store
+from outlast.store.locking import LockGrant
 from outlast.store.records import Batch, Claimed, Grant, RecoveryPolicy
 
 
@@ -28,6 +29,11 @@ class Session:
     held: dict[Grant, str] = field(default_factory=dict)
     unstarted: set[Grant] = field(default_factory=set)
     workers: dict[str, Callable[[], None]] = field(default_factory=dict)
+    locks: set[LockGrant] = field(default_factory=set)
+    keeper: object = None
+    """What renews those locks, once there is one."""
+    subscriptions: set[Callable[[], None]] = field(default_factory=set)
+    """What ends each subscription of this opening."""
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
     jitter: Callable[[], float] = random.random

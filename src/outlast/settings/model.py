@@ -37,6 +37,7 @@ class Settings:
     retry_backoff_seconds: float = 1
     retry_backoff_cap_seconds: float = 300
     idempotency_ttl_seconds: float = 24 * 3600
+    lock_ttl_seconds: float = 300
     heartbeat_interval_seconds: float | None = None
     heartbeat_stale_seconds: float | None = None
     heartbeat_grace_seconds: float = 10
@@ -48,6 +49,7 @@ class Settings:
     heal_interval_seconds: float = 1
     heal_batch: int = 2000
     detection_interval_seconds: float = 60
+    cursor_retention_seconds: float = 30 * 86_400
     open_timeout_seconds: float = 30
     write_timeout_seconds: float = 30
     stall_seconds: float = 0.5

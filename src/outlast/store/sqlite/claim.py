@@ -8,10 +8,12 @@ from typing import NamedTuple
 from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.codec import payload_sum
-from outlast.domain.lifecycle import WORKER, Cause, Outcome, Situation, Status, decide
+from outlast.domain.events import PARKED
+from outlast.domain.lifecycle import WORKER, Cause, Outcome, Parked, Situation, Status, decide
 from outlast.domain.task import Task
 from outlast.store.base import LeaseLength
 from outlast.store.records import Claimed, ClaimRequest, Grant
+from outlast.store.sqlite.events import add_event, add_taken
 from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.settle import Standing, move
 from outlast.store.sqlite.statements import union_of
@@ -78,6 +80,7 @@ def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Tas
             taken += [
                 task_from(row) for row in tx.rows("records_by_seq", {"seqs": int_array(seqs)})
             ]
+            add_taken(tx, seqs, now)
             tx.run("delete_tasks", {"seqs": int_array(seqs)})
         if len(taken) >= request.limit:
             break
@@ -136,6 +139,7 @@ def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]
         if checksum != payload_sum(task_id, kind, payload):
             log.error("task %s was damaged on disk and is parked as partial", task_id)
             tx.run("park_damaged", {"seq": seq, "now": now.utc_ms})
+            add_event(tx, PARKED, now, {"reason": Parked.PARTIAL.value}, task_id=task_id)
         elif spent[counters]:
             _fail_spent(tx, task_id, now)
         else:

@@ -1,15 +1,20 @@
 """What happened that is no task's move, written in the transaction in which it happened."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from outlast.clock import Instant
-from outlast.store.sqlite.transaction import Transaction
+from outlast.domain.events import TAKEN
+from outlast.store.sqlite.transaction import Transaction, int_array
 
 WORKER_DEAD = "worker.dead"
 RECOVERY_STARTED = "recovery.started"
 RECOVERY_PROGRESS = "recovery.progress"
 RECOVERY_COMPLETED = "recovery.completed"
+LOCK_EXPIRED = "lock.expired"
+LOCK_FREED = "lock.freed"
+LOCK_RELEASED = "lock.released"
 
 
 def add_event(
@@ -21,6 +26,7 @@ def add_event(
     run_id: int | None = None,
     incarnation: str | None = None,
     worker: str | None = None,
+    task_id: str | None = None,
 ) -> None:
     """Append an event; it takes the next place in the stream that it shares with transitions."""
     tx.run("begin_stream")
@@ -33,6 +39,14 @@ def add_event(
             "run_id": run_id,
             "incarnation": incarnation,
             "worker": worker,
+            "task_id": task_id,
         },
     )
     tx.run("raise_stream")
+
+
+def add_taken(tx: Transaction, seqs: Sequence[int], now: Instant) -> None:
+    """One event for each task that is about to be removed, since its moves go with it."""
+    tx.run("begin_stream")
+    values = {"kind": TAKEN, "seqs": int_array(seqs), "now": now.utc_ms}
+    tx.run("raise_stream_by", {"count": tx.run("add_taken_events", values)})

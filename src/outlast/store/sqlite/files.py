@@ -41,6 +41,7 @@ class SideFolder:
         self.openers = self.path / "openers"
         self.gate = self.path / "gate"
         self.recovery = self.path / "recovery"
+        self.subscribers = self.path / "subscribers"
 
     def make(self) -> None:
         """Create what is missing, privately and durably, owned like the database."""

@@ -1,0 +1,1 @@
+SELECT pos, task_seq, forgotten FROM cursors WHERE name = :name

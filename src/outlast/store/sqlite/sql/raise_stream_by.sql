@@ -1,0 +1,1 @@
+UPDATE sqlite_sequence SET seq = seq + :count WHERE name = 'transitions'
