@@ -14,6 +14,7 @@ from outlast.errors import (
     LeaseInherited,
     LeaseLost,
     LockHeld,
+    LockLost,
     MigrationRefused,
     NetworkFilesystem,
     NotAStore,
@@ -40,9 +41,10 @@ from outlast.errors import (
 )
 
 if TYPE_CHECKING:
-    from outlast.aio import AsyncLease, AsyncOutlast, AsyncWorker
+    from outlast.aio import AsyncLease, AsyncNamedLock, AsyncOutlast, AsyncSubscription, AsyncWorker
     from outlast.api import Outlast
     from outlast.clock import Clock, Instant, SystemClock
+    from outlast.domain.events import Cursor, Event, Subscriber
     from outlast.domain.figures import (
         Backlog,
         CheckpointFigures,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     )
     from outlast.domain.integrity import IntegrityResult, Verdict
     from outlast.domain.lifecycle import Parked, RecoveryAction, Status
+    from outlast.domain.locks import LockInfo, LockState
     from outlast.domain.recovery import (
         DeadWorker,
         Decision,
@@ -68,7 +71,9 @@ if TYPE_CHECKING:
     from outlast.engine.functions import TaskFunction
     from outlast.engine.heal import Recovery, RecoveryStats
     from outlast.engine.lease import Lease
+    from outlast.engine.locks import NamedLock
     from outlast.engine.snapshot import Snapshot
+    from outlast.engine.subscription import Subscription
     from outlast.engine.tally import Tally
     from outlast.engine.worker import Worker
     from outlast.settings import Settings
@@ -78,7 +83,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncLease",
+    "AsyncNamedLock",
     "AsyncOutlast",
+    "AsyncSubscription",
     "AsyncWorker",
     "Backlog",
     "Batch",
@@ -86,11 +93,13 @@ __all__ = [
     "CheckpointFigures",
     "Clock",
     "Context",
+    "Cursor",
     "DatabaseError",
     "DeadWorker",
     "Decision",
     "DeclaredDead",
     "EngineTooOld",
+    "Event",
     "FlushResult",
     "GiveBack",
     "Group",
@@ -106,8 +115,12 @@ __all__ = [
     "LeaseInherited",
     "LeaseLost",
     "LockHeld",
+    "LockInfo",
+    "LockLost",
+    "LockState",
     "MigrationRefused",
     "Move",
+    "NamedLock",
     "NetworkFilesystem",
     "NotAStore",
     "OutcomeUnknown",
@@ -144,6 +157,8 @@ __all__ = [
     "StoreReplaced",
     "StoreUnwritable",
     "StuckHandler",
+    "Subscriber",
+    "Subscription",
     "Suspect",
     "SystemClock",
     "Tally",
@@ -164,12 +179,14 @@ __all__ = [
 # Where the other public names live. Importing them all takes longer than the command line may take
 # to start, so only who asks for one pays for it.
 _HOMES = {
-    "outlast.aio": "AsyncLease AsyncOutlast AsyncWorker",
+    "outlast.aio": "AsyncLease AsyncNamedLock AsyncOutlast AsyncSubscription AsyncWorker",
     "outlast.api": "Outlast",
     "outlast.clock": "Clock Instant SystemClock",
+    "outlast.domain.events": "Cursor Event Subscriber",
     "outlast.domain.figures": "Backlog CheckpointFigures LeaseFigures Stats TaskFigures",
     "outlast.domain.integrity": "IntegrityResult Verdict",
     "outlast.domain.lifecycle": "Parked RecoveryAction Status",
+    "outlast.domain.locks": "LockInfo LockState",
     "outlast.domain.recovery": "DeadWorker Decision RecoveredTask RecoveryReport RecoveryStatus"
     " RecoveryStep Suspect UnrecoveredTask",
     "outlast.domain.task": "Checkpoint Group Move Task",
@@ -178,7 +195,9 @@ _HOMES = {
     "outlast.engine.functions": "TaskFunction",
     "outlast.engine.heal": "Recovery RecoveryStats",
     "outlast.engine.lease": "Lease",
+    "outlast.engine.locks": "NamedLock",
     "outlast.engine.snapshot": "Snapshot",
+    "outlast.engine.subscription": "Subscription",
     "outlast.engine.tally": "Tally",
     "outlast.engine.worker": "Worker",
     "outlast.settings": "Settings",

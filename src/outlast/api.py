@@ -18,12 +18,14 @@ from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import Recovery
 from outlast.engine.intake import Given, Intake, checked_payloads
 from outlast.engine.lease import Lease, ended_leases
+from outlast.engine.locking import Locking
 from outlast.engine.looking import Looking
 from outlast.engine.mending import Mending
 from outlast.engine.registering import Registering
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
 from outlast.engine.vigil import claim_when_ready
+from outlast.engine.watching import Watching
 from outlast.engine.workers import heartbeat
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from outlast.engine.worker import Worker
 
 
-class Outlast(Registering, Looking, Mending):
+class Outlast(Registering, Looking, Watching, Mending, Locking):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to

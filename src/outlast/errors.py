@@ -12,6 +12,7 @@ OutlastError
 ├── TaskFailed                   the task that was waited for failed
 ├── TaskCancelled                the task that was waited for was cancelled
 ├── LockHeld                     another holder has the named lock
+├── LockLost                     the named lock is not ours any more
 ├── GiveBack                     raise it in a handler: the task goes back unspent
 ├── PermanentError               raise it in your own code: the task fails without retries
 └── StoreError                   the file, the engine under it, or our grip on it
@@ -37,6 +38,7 @@ OutlastError
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 
 class OutlastError(Exception):
@@ -124,6 +126,25 @@ class TaskCancelled(OutlastError):
 
 class LockHeld(OutlastError):
     """Another holder has the named lock."""
+
+    def __init__(self, name: str, holder: str, until: datetime) -> None:
+        super().__init__(
+            f"lock {name!r} is held by {holder} until {until:%H:%M:%S} UTC unless it is extended;"
+            " try again later, or give wait= the time you can wait"
+        )
+        self.name = name
+        self.holder = holder
+        self.until = until
+
+
+class LockLost(OutlastError):
+    """The named lock ran out or was freed by somebody else: stop what it was to guard."""
+
+    def __init__(self, name: str, detail: str = "") -> None:
+        super().__init__(
+            f"lock {name!r} is not held any more{detail}; stop what it guards, others may have it"
+        )
+        self.name = name
 
 
 class GiveBack(OutlastError):

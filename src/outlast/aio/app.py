@@ -13,7 +13,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from outlast.aio.functions import AsyncRegistering
 from outlast.aio.hop import Hop
 from outlast.aio.lease import AsyncLease
+from outlast.aio.locks import AsyncLocking
 from outlast.aio.results import Results
+from outlast.aio.subscription import AsyncWatching
 from outlast.aio.worker import Employing
 from outlast.api import Outlast, handle_on
 from outlast.clock import Clock
@@ -59,7 +61,7 @@ class _SharingOutlast(Outlast):
         self.path = handle.path
 
 
-class AsyncOutlast(AsyncRegistering, Employing):
+class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing):
     """The whole contract for coroutines, on the same store, beside threads and other processes.
 
     Cancelling a call that waits never doubles it: what had not begun never happens, what had
@@ -326,6 +328,15 @@ class AsyncOutlast(AsyncRegistering, Employing):
     checkpoint_counts = _hopping(Outlast.checkpoint_counts)
     keys = _hopping(Outlast.keys)
     schema = _hopping(Outlast.schema)
+    events = _hopping(Outlast.events)
+    newest_events = _hopping(Outlast.newest_events)
+    subscribers = _hopping(Outlast.subscribers)
+    unsubscribe = _hopping(Outlast.unsubscribe)
+
+    locks = _hopping(Outlast.locks)
+    current_lock = _hopping(Outlast.current_lock)
+    is_lock_stale = _hopping(Outlast.is_lock_stale)
+    release_lock = _hopping(Outlast.release_lock)
 
     # Signs of life
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from outlast.clock import Clock, Instant, SystemClock
 from outlast.engine.detector import Detector
 from outlast.engine.heal import Recovery
+from outlast.engine.lock_keeping import let_all_go
 from outlast.engine.recover import recover
 from outlast.engine.session import Session
 from outlast.engine.settle import release_all
@@ -128,13 +129,22 @@ class StoreHandle:
         They are charged as a crash charges them if an error of the work's own drove us out.
         """
         self._leave_the_parents_behind()
+        session = self._session
+        if session is not None and not session.store.closed:
+            session.store.refuse_inside()
+            # Without our lock, since what they tell may ask for it.
+            for end in list(session.subscriptions):
+                end()
         with self._mutex:
             if self._session is not None and not self._session.store.closed:
                 self._session.store.refuse_inside()
                 for dismiss in list(self._session.workers.values()):
                     dismiss()
                 try:
-                    release_all(self._session, None if _is_polite(error) else error)
+                    try:
+                        release_all(self._session, None if _is_polite(error) else error)
+                    finally:
+                        let_all_go(self._session)
                 except OutlastError as failure:
                     self._log.warning("closing %s: %s", self._path, failure)
             self._drop()

@@ -65,7 +65,7 @@ def recovery_stats(reads: StoreReads, now: Instant, policy: RecoveryPolicy) -> R
         to["failed"],
         reads.dead_workers(now, policy.patience),
         utc_of(now.utc_ms),
-        reads.expired_locks(now),
+        reads.locks_to_free(now, policy.patience),
         is_dry_run=True,
     )
 

@@ -63,6 +63,10 @@ class Vigil:
         ]
         return min(waits_ms, default=float("inf")) / 1000
 
+    def look_within(self, seconds: float) -> None:
+        """Look again at the latest when so much time has passed."""
+        self._look_at = min(self._look_at, time.monotonic() + seconds)
+
     @property
     def is_over(self) -> bool:
         """Whether the caller has waited as long as it wanted to."""

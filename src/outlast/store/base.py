@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Protocol
 
 from outlast.clock import Instant
+from outlast.domain.events import Cursor
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, Parked
 from outlast.domain.task import Checkpoint, Task
 from outlast.settings import Settings
 from outlast.store.future import Future
+from outlast.store.locking import StoreLocks
 from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
     Batch,
@@ -31,7 +33,7 @@ from outlast.store.records import (
     Statement,
 )
 
-__all__ = ["Backend", "LeaseLength", "Store", "StoreReads", "TaskListing", "Ticking"]
+__all__ = ["Backend", "LeaseLength", "Store", "StoreReads", "TaskListing", "Ticking", "Turn"]
 
 Ticking = Callable[[], Instant]
 
@@ -44,7 +46,15 @@ class LeaseLength(Protocol):
         ...
 
 
-class Store(StoreReads, Protocol):
+class Turn(Protocol):
+    """The right to deliver the stream to a named subscriber; it ends with its process."""
+
+    def close(self) -> None:
+        """Let the next one deliver."""
+        ...
+
+
+class Store(StoreReads, StoreLocks, Protocol):
     """A queue's storage, opened to serve. Each verb that writes is one durable transaction."""
 
     healed_at_mono_ms: int | None
@@ -208,6 +218,22 @@ class Store(StoreReads, Protocol):
 
     def purge_keys(self, now: Instant, limit: int) -> int:
         """Drop expired keys, but none whose task is still alive."""
+        ...
+
+    def begin_cursor(self, name: str, start: Cursor | None, now: Instant) -> Cursor:
+        """The stored place of a subscriber; a new one begins at `start`, or behind all there is."""
+        ...
+
+    def move_cursor(self, name: str, to: Cursor, now: Instant) -> bool:
+        """Store that all up to a place is delivered; False when it is further, or gone."""
+        ...
+
+    def delete_cursor(self, name: str) -> bool:
+        """Forget a subscriber and its place; False when there is none."""
+        ...
+
+    def turn(self, name: str) -> Turn | None:
+        """The right to deliver under a name, or None while another has it."""
         ...
 
     def heal(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from outlast.clock import Instant
+from outlast.domain.events import Cursor, Page, Subscriber
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
@@ -11,6 +12,7 @@ from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport, Sus
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
+from outlast.store.locking import LockReads
 from outlast.store.records import (
     Ahead,
     Grant,
@@ -34,7 +36,7 @@ class TaskListing(Protocol):
         ...
 
 
-class StoreReads(Protocol):
+class StoreReads(LockReads, Protocol):
     """What can be asked of a store that was opened only to look."""
 
     @property
@@ -52,10 +54,6 @@ class StoreReads(Protocol):
 
     def plan(self, now: Instant, policy: RecoveryPolicy) -> Iterator[Decision]:
         """What recovery would do with each running task, and why; changes nothing."""
-        ...
-
-    def expired_locks(self, now: Instant) -> int:
-        """How many named locks have run out."""
         ...
 
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
@@ -166,6 +164,26 @@ class StoreReads(Protocol):
 
     def ear(self, for_work: bool) -> Ear:
         """Listen for new work, or for results; whoever looks after this misses no hint."""
+        ...
+
+    def ear_for_news(self) -> Ear:
+        """Listen for anything that comes to stand in the stream."""
+        ...
+
+    def stream(self, after: Cursor, limit: int, now: Instant) -> Page:
+        """What comes behind a place, up to so many events; gone parts are told first."""
+        ...
+
+    def stream_end(self) -> Cursor:
+        """The place behind all there is."""
+        ...
+
+    def cursor(self, name: str) -> Cursor | None:
+        """The stored place of a named subscriber."""
+        ...
+
+    def subscribers(self, now: Instant, idle_seconds: float) -> list[Subscriber]:
+        """The names that have a stored place, and how far each is."""
         ...
 
     def ahead_of(self, task: Task) -> Ahead:

@@ -50,6 +50,8 @@ class ClaimRequest:
     group: str | None = None
     started: bool = True
     excluding: frozenset[int] = frozenset()
+    lock: str | None = None
+    """A lock that has to be free, and goes with the first lease that is handed out."""
 
 
 class Grant(NamedTuple):

@@ -10,8 +10,8 @@ from outlast.domain.task import Task
 from outlast.errors import DeclaredDead
 from outlast.store.base import LeaseLength, Ticking
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Principal, Settlement
-from outlast.store.sqlite import claim, settle
-from outlast.store.sqlite.operation import ANYBODY, NOBODY
+from outlast.store.sqlite import claim, locks, settle
+from outlast.store.sqlite.operation import ANYBODY, FOLLOWING
 from outlast.store.sqlite.serving import GIVE_BACK, Serving
 from outlast.store.sqlite.transaction import Transaction
 
@@ -101,7 +101,11 @@ class Handing(Serving):
             answers = settle.settle_grants(tx, settlements, moment)
             row = holding.row(tx, request.worker, moment)
             claiming = claim.Claim(request, row, self._token_floor, moment, terms.lease_ms)
+            if request.lock is not None:
+                locks.refuse_held(tx, request.lock, moment)
             claimed = claim.claim_tasks(tx, claiming) if request.limit else []
+            if request.lock is not None and claimed:
+                locks.take_with(tx, request.lock, claiming, claimed[0])
             handed[:] = claimed or ()
             return _Done(row, answers, claimed)
 
@@ -112,7 +116,7 @@ class Handing(Serving):
             "claim",
             operation,
             chain((one.task_id for one in handed), (one.task_id for one in settlements)),
-            wakes=ANYBODY if settlements else NOBODY,
+            wakes=ANYBODY if settlements else FOLLOWING,
             in_doubt=doubt,
         )
         try:
@@ -131,7 +135,9 @@ class Handing(Serving):
         """Remove the best eligible tasks and return them: at most once, lost if you crash."""
         taken: list[Task] | None = None
         while taken is None:
-            taken = self._write("claim", lambda tx: claim.take_tasks(tx, request, now))
+            taken = self._write(
+                "claim", lambda tx: claim.take_tasks(tx, request, now), wakes=FOLLOWING
+            )
         return taken
 
     def principal(self, worker: str, now: Instant) -> Principal:

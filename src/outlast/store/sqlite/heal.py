@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import apsw
 
@@ -12,10 +12,11 @@ from outlast.domain.lifecycle import Cause, Status, Transition
 from outlast.domain.orphans import Judgement, Liveness
 from outlast.errors import DatabaseError
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
-from outlast.store.sqlite import expiry, forensics
+from outlast.store.sqlite import expiry, forensics, locks
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, bury
+from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld, tell_what_was_freed
 from outlast.store.sqlite.orphans import (
     ended_holders,
     expired,
@@ -79,6 +80,7 @@ class Tally:
         self.put_back = 0
         self.failed = 0
         self.held = 0
+        self.locks_freed = 0
         self.deaths: list[Death] = []
         self.unfit: list[Unfit] = []
 
@@ -111,20 +113,21 @@ class Healer:
             self._bury(found, this, tally)
         if leases_ran_out(self._readers, this.now):
             self._take_back_expired(this, tally)
-        locks_freed = self.free_expired_locks(this)
+        tally.locks_freed += self.free_unheld_locks(this)
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         return Healed(
             tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
             spared_count(self._readers, dead, this.now, this.policy), tuple(tally.deaths),
-            tuple(tally.unfit), names(stale), locks_freed,
+            tuple(tally.unfit), names(stale), tally.locks_freed,
         )  # fmt: skip
 
     def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
         peer, before = found.peer, (tally.put_back, tally.failed)
         is_declared: list[bool] = []
+        freed: Rows = []
         evidence = self._readers.read("forensics", lambda tx: forensics.evidence(tx, found))
 
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
@@ -133,7 +136,7 @@ class Healer:
             return held_by(tx, peer, limit, kinds_concerned(this.policy))
 
         def declare(tx: Transaction) -> None:
-            is_declared[:] = [self._declare(tx, found, this)]
+            is_declared[:] = [self._declare(tx, found, this, freed)]
 
         def cause(standing: Standing) -> Cause:
             return forensics.loss(standing, found, evidence, this.policy)
@@ -142,6 +145,8 @@ class Healer:
         if not any(is_declared):
             return
         bury(peer, self._folder)
+        tell_what_was_freed(freed, this.now)
+        tally.locks_freed += len(freed)
         back, failed = tally.put_back - before[0], tally.failed - before[1]
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
@@ -154,13 +159,14 @@ class Healer:
             peer.name, peer.pid, found.judgement.because, back, failed,
         )  # fmt: skip
 
-    def _declare(self, tx: Transaction, found: Judged, this: Round) -> bool:
-        """Mark it dead and free what it held; False if another did, or it was heard of."""
+    def _declare(self, tx: Transaction, found: Judged, this: Round, freed: Rows) -> bool:
+        """Mark it dead and free its locks; False if another did, or it was heard of."""
+        freed[:] = []
         if was_heard_of(tx, found, this.now, this.policy.patience):
             return False
         peer = found.peer
         who = {"incarnation": peer.incarnation}
-        tx.run("free_locks_of_incarnation", who)
+        freed[:] = locks.free_all_of(tx, peer.incarnation, this.now, this.run_id)
         if not tx.run("end_worker", who | {"state": "dead", "now": this.now.utc_ms}):
             return False
         data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
@@ -188,25 +194,11 @@ class Healer:
         self._in_batches(this, tally, sweep)
         return tally.put_back + tally.failed
 
-    def free_expired_locks(self, this: Round) -> int:
-        """Remove named locks whose time has passed."""
-        values = {
-            "now": this.now.utc_ms, "mono": this.now.mono_ms, "boot_id": _host.boot_id(),
-            "limit": this.policy.batch,
-        }  # fmt: skip
-        if not self._readers.read("looking at locks", lambda tx: tx.rows("expired_locks", values)):
-            return 0
-
-        def operation(tx: Transaction) -> list[tuple[Any, ...]]:
-            found = tx.rows("expired_locks", values)
-            for name, _, token, _ in found:
-                tx.run("free_lock", {"name": name, "token": token})
-            return found
-
-        freed = self._write("heal", operation)
-        for name, worker, _, age_ms in freed:
-            log.warning("lock %s of worker %s ran out %.1f s ago", name, worker, age_ms / 1000)
-        return len(freed)
+    def free_unheld_locks(self, this: Round) -> int:
+        """Free named locks whose time has passed, and those that the dead have left."""
+        looker = Looker(self._folder, this.own, this.now, this.policy.patience)
+        looked = self._readers.read("looking at locks", looker.look)
+        return free_unheld(looker, looked, lambda free: self._write("heal", free), this.run_id)
 
     def _take_back_expired(self, this: Round, tally: Tally) -> None:
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from outlast.clock import Instant
 from outlast.errors import DeclaredDead, StoreError, StoreUnwritable
+from outlast.store.locking import LockGrant
 from outlast.store.records import Grant, Principal, Settlement
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Incarnation
@@ -28,6 +29,7 @@ class Holding:
         self._in_service: set[str] = set()
         self._mutex = threading.Lock()
         self.doubtful: tuple[Settlement, ...] = ()
+        self.doubtful_locks: tuple[LockGrant, ...] = ()
         self.is_ending = False
 
     @property
@@ -106,6 +108,18 @@ class Holding:
         if doubtful:
             with self._mutex:
                 self.doubtful = tuple(one for one in self.doubtful if one not in doubtful)
+
+    def doubt_locks(self, handed: Sequence[LockGrant]) -> None:
+        """The same for named locks: the next one who asks for a lock frees them."""
+        with self._mutex:
+            self.doubtful_locks += tuple(handed)
+
+    def locks_are_settled(self, doubtful: Sequence[LockGrant]) -> None:
+        """A request committed, and with it the end of these."""
+        if doubtful:
+            with self._mutex:
+                kept = (one for one in self.doubtful_locks if one not in doubtful)
+                self.doubtful_locks = tuple(kept)
 
     def end_soon(self) -> str:
         """From now on nobody is handed anything; the incarnation that may hold tasks, or nothing.

@@ -14,8 +14,10 @@ T = TypeVar("T")
 Together = Callable[[Transaction, Sequence[Any]], Sequence[Any]]
 
 NOBODY: frozenset[Topic] = frozenset()
-LOOKING_FOR_WORK = frozenset({Topic.WORK})
-WAITING_FOR_RESULTS = frozenset({Topic.DONE})
+FOLLOWING = frozenset({Topic.NEWS})
+LOOKING_FOR_WORK = frozenset({Topic.WORK}) | FOLLOWING
+WAITING_FOR_RESULTS = frozenset({Topic.DONE}) | FOLLOWING
+WAITING_FOR_LOCKS = frozenset({Topic.LOCK}) | FOLLOWING
 ANYBODY = frozenset(Topic)
 
 

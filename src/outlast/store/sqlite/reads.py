@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from outlast import _host
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.figures import Backlog, Stats
@@ -34,22 +33,23 @@ from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.leases import held_among
 from outlast.store.sqlite.listing import Listing, Wanted, newest
 from outlast.store.sqlite.liveness import Judged
+from outlast.store.sqlite.lock_reads import LockReading
 from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
 from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out, names
 from outlast.store.sqlite.planning import Planner
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.roster import Roster
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
+from outlast.store.sqlite.streaming import StreamReads
 from outlast.store.sqlite.transaction import Row, Transaction, text_array
-from outlast.store.sqlite.wake import Waiter, Wakeups
+from outlast.store.sqlite.wake import Topic, Waiter, Wakeups
 
 T = TypeVar("T")
 
 AHEAD_LIMIT = 1000
 
 
-class SqliteReads:
+class SqliteReads(StreamReads, LockReading):
     """Answers questions from consistent snapshots; changes nothing."""
 
     def __init__(self, readers: Readers, folder: SideFolder, openers: OpenersLock) -> None:
@@ -82,7 +82,11 @@ class SqliteReads:
 
     def healing_is_due(self, now: Instant, patience: Patience) -> bool:
         """Whether heal would find anything; reads only."""
-        return bool(self._dead(now, patience)) or leases_ran_out(self._readers, now)
+        return (
+            bool(self._dead(now, patience))
+            or leases_ran_out(self._readers, now)
+            or self.locks_to_free(now, patience) > 0
+        )
 
     def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
         """Whether tasks are held by workers that are gone, or by leases that ran out."""
@@ -103,13 +107,6 @@ class SqliteReads:
         """What recovery would do with each running task, and why; changes nothing."""
         own = self.incarnation_id()
         return Planner(self._readers, self._folder, own, now, policy).decisions()
-
-    def expired_locks(self, now: Instant) -> int:
-        """How many named locks have run out."""
-        values = {
-            "now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id(), "limit": -1
-        }  # fmt: skip
-        return len(self._read("looking at locks", lambda tx: tx.rows("expired_locks", values)))
 
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
         """The workers that count as alive and are dead."""
@@ -273,7 +270,7 @@ class SqliteReads:
 
     def ear(self, for_work: bool) -> Waiter:
         """Listen for new work, or for results."""
-        return self._wakeups.waiter(LOOKING_FOR_WORK if for_work else WAITING_FOR_RESULTS)
+        return self._wakeups.waiter(frozenset({Topic.WORK if for_work else Topic.DONE}))
 
     def ahead_of(self, task: Task) -> Ahead:
         """How many eligible tasks of the queue would be claimed before this one."""

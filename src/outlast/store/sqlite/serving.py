@@ -10,7 +10,7 @@ from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
 from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
 from outlast.settings import Settings
 from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
-from outlast.store.sqlite import settle
+from outlast.store.sqlite import locks, settle
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
@@ -226,6 +226,7 @@ class Serving(SqliteReads):
             values = {"incarnation": incarnation, "limit": -1}
             held = [settle.Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
             settle.move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            locks.leave_all_of(tx, incarnation)
             ending = {"incarnation": incarnation, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
             tx.run("end_session", {"id": self._run_id, "now": now.utc_ms})

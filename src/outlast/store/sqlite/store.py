@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from outlast.clock import Instant
+from outlast.domain.events import PARKED, QUEUE_PAUSED, QUEUE_RESUMED, UNPARKED
 from outlast.domain.lifecycle import Cause, Outcome, Parked
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
@@ -26,8 +27,10 @@ from outlast.store.records import (
 )
 from outlast.store.sqlite import checkpoints, enqueue, settle
 from outlast.store.sqlite.beat import Beating
+from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
 from outlast.store.sqlite.heal import Healer, Round
+from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
@@ -37,6 +40,7 @@ from outlast.store.sqlite.operation import (
 from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.recovering import Recovering
 from outlast.store.sqlite.rows import task_from
+from outlast.store.sqlite.subscribing import Subscribing
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -55,7 +59,7 @@ _ID_OF = attrgetter("id")
 log = logging.getLogger("outlast.store")
 
 
-class SqliteStore(Handing, Beating, Recovering):
+class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):
     """The verbs of the Store protocol on SQLite."""
 
     def add(
@@ -181,23 +185,30 @@ class SqliteStore(Handing, Beating, Recovering):
                 raise InvalidTransition(
                     f"task {task_id} is {status}; only a pending task can be parked or unparked"
                 )
-            return tx.run(name, {"id": task_id, "now": now.utc_ms} | values) == 1
+            changed = tx.run(name, {"id": task_id, "now": now.utc_ms} | values) == 1
+            if changed:
+                kind = PARKED if values else UNPARKED
+                add_event(tx, kind, now, dict(values), task_id=task_id)
+            return changed
 
         return self._write("park", operation, [task_id], wakes=LOOKING_FOR_WORK)
 
     def pause(self, queue: str, now: Instant) -> bool:
         """Hand out nothing from a queue; False when it was paused already."""
-        values = {"queue": queue, "now": now.utc_ms}
-        return self._write("pause", lambda tx: tx.run("pause_queue", values)) == 1
+        return self._switch(queue, "pause_queue", QUEUE_PAUSED, now)
 
     def unpause(self, queue: str, now: Instant) -> bool:
         """Hand out tasks of a queue again; False when it was not paused."""
-        changed = self._write(
-            "pause",
-            lambda tx: tx.run("unpause_queue", {"queue": queue}),
-            wakes=LOOKING_FOR_WORK,
-        )
-        return changed == 1
+        return self._switch(queue, "unpause_queue", QUEUE_RESUMED, now)
+
+    def _switch(self, queue: str, name: str, kind: str, now: Instant) -> bool:
+        def operation(tx: Transaction) -> bool:
+            changed = tx.run(name, {"queue": queue, "now": now.utc_ms}) == 1
+            if changed:
+                add_event(tx, kind, now, {"queue": queue})
+            return changed
+
+        return self._write("pause", operation, wakes=LOOKING_FOR_WORK)
 
     def add_checkpoint(
         self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
@@ -242,7 +253,7 @@ class SqliteStore(Handing, Beating, Recovering):
         """Take back what was silent for so long, and locks that ran out; how many tasks."""
         healer = Healer(self._heal_batch, self._database.readers, self._folder)
         this = Round(self.incarnation_id(), now, policy)
-        healer.free_expired_locks(this)
+        healer.free_unheld_locks(this)
         taken = healer.reclaim(this, silent_ms, is_forced)
         self._came_up_empty = False
         return taken

@@ -30,13 +30,17 @@ _LONGEST_QUEUE = 1024
 
 
 class Topic(StrEnum):
-    """What a waiter waits for: tasks that may have become ready, or tasks that have ended."""
+    """What a waiter waits for: tasks that may be ready, tasks that ended, a lock, any news."""
 
     WORK = "work"
     DONE = "done"
+    LOCK = "lock"
+    NEWS = "news"
 
 
-_LETTERS = {"w": Topic.WORK, "d": Topic.DONE}
+_LETTERS = {"w": Topic.WORK, "d": Topic.DONE, "l": Topic.LOCK, "n": Topic.NEWS}
+# Whoever waits for one of these wants to know at once when somebody dies.
+_OF_THE_LIVING = frozenset({Topic.WORK, Topic.LOCK})
 
 
 class _Ear:
@@ -215,7 +219,7 @@ class Wakeups:
             ear = _Ear(door, topics, self._folder.likeness())
         except OSError as error:
             self._complain(error)
-        deaths = self.deaths if Topic.WORK in topics else None
+        deaths = None if topics.isdisjoint(_OF_THE_LIVING) else self.deaths
         waiter = Waiter(ear, self._waiters.discard, deaths)
         self._waiters.add(waiter)
         if self._is_closed:

@@ -1,0 +1,93 @@
+"""Freeing locks that nobody holds any more: those of the dead, by the rule that orphans go by, and
+those whose time has passed. What is found is found again inside the transaction that frees it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from outlast.clock import Instant
+from outlast.domain.orphans import Patience
+from outlast.store.sqlite import locks
+from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.liveness import Judged, Peer, judge
+from outlast.store.sqlite.locks import LockRow
+from outlast.store.sqlite.orphans import was_heard_of
+from outlast.store.sqlite.transaction import Transaction
+
+log = logging.getLogger("outlast.heal")
+
+Rows = list[LockRow]
+
+
+class Looked(NamedTuple):
+    """The locks that were not given back, and those of their holders that are dead."""
+
+    rows: Rows
+    dead: list[Judged]
+
+    @property
+    def dead_incarnations(self) -> set[str | None]:
+        """The same as a set of names."""
+        return {found.peer.incarnation for found in self.dead}
+
+    def to_free(self, now: Instant) -> int:
+        """How many of them are free for anyone."""
+        dead = self.dead_incarnations
+        return sum(one.left_ms(now) <= 0 or one.incarnation in dead for one in self.rows)
+
+
+class Looker(NamedTuple):
+    """Who looks at locks: where the lock files are, and which incarnation is its own."""
+
+    folder: SideFolder
+    own: str
+    now: Instant
+    patience: Patience
+
+    def look(self, tx: Transaction) -> Looked:
+        """The locks there are; a holder is asked for only if there is one."""
+        rows = locks.all_locks(tx)
+        return Looked(rows, self.dead(tx) if rows else [])
+
+    def dead(self, tx: Transaction) -> list[Judged]:
+        """The dead among those who hold a lock, whether they are on the workers' list or not."""
+        peers = [Peer(*row) for row in tx.rows("lock_holders", {"incarnation": self.own})]
+        judged = (judge(peer, self.folder, self.now, self.patience) for peer in peers)
+        return [found for found in judged if found.is_dead]
+
+    def free(self, tx: Transaction, dead: Sequence[Judged], run_id: int | None = None) -> Rows:
+        """Free what is free for anyone, but for one whose silence ended meanwhile."""
+        freed = locks.free_expired(tx, self.now, run_id)
+        for found in dead:
+            if not was_heard_of(tx, found, self.now, self.patience):
+                freed += locks.free_all_of(tx, found.peer.incarnation, self.now, run_id)
+        return freed
+
+
+def free_unheld(
+    looker: Looker,
+    looked: Looked,
+    write: Callable[[Callable[[Transaction], Rows]], Rows],
+    run_id: int | None = None,
+) -> int:
+    """Free what was seen to be free for anyone; nothing is written if there is nothing."""
+    if not looked.to_free(looker.now):
+        return 0
+    freed = write(lambda tx: looker.free(tx, looked.dead, run_id))
+    tell_what_was_freed(freed, looker.now)
+    return len(freed)
+
+
+def tell_what_was_freed(freed: Sequence[LockRow], now: Instant) -> None:
+    """A line for each, once it is committed."""
+    for one in freed:
+        left_ms = one.left_ms(now)
+        if left_ms > 0:
+            log.warning(
+                "lock %s of worker %s is free: the process that held it is dead",
+                one.name, one.worker,
+            )  # fmt: skip
+        else:
+            log.warning(
+                "lock %s of worker %s ran out %.1f s ago", one.name, one.worker, -left_ms / 1000
+            )

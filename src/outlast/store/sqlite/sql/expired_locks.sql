@@ -1,6 +1,0 @@
--- Named locks whose time has passed; those of another boot have only UTC in common with us.
-SELECT locks.name, locks.worker_id, locks.token, :now - locks.expires_at
-FROM locks LEFT JOIN workers w ON w.seq = locks.holder
-WHERE CASE w.boot_id WHEN :boot_id THEN locks.expires_mono_ms <= :mono
-                     ELSE locks.expires_at <= :now END
-LIMIT :limit

@@ -1,0 +1,1 @@
+SELECT max(coalesce((SELECT value FROM counters WHERE name = 'lock_token'), 0), :floor) + 1
