@@ -152,7 +152,7 @@ def woven(
 ) -> list[Event]:
     """One order of both, each of which is in its own order: up to `limit` events.
 
-    Creations come before the first position that is not older than they are, and before any of
+    Creations come before the first position that is younger than they are, and before any of
     their own task, whatever the clocks of the processes said.
     """
     events: list[Event] = []
@@ -174,7 +174,7 @@ def woven(
 
 def _comes_first(created: Created, placed: Placed) -> bool:
     is_needed = placed.task_seq is not None and created.task_seq <= placed.task_seq
-    return is_needed or created.at_ms <= placed.at_ms
+    return is_needed or created.at_ms < placed.at_ms
 
 
 def _creation(one: Created, at: Cursor) -> Event:
