@@ -54,6 +54,9 @@ CASES = {
     "queue_reclaim": "queue reclaim --older-than 30s",
     "queue_reclaim_force": "queue reclaim --older-than 120 --force",
     "queue_recovery_status": "queue recovery-status",
+    "lock_list": "lock list",
+    "lock_release": "lock release render --by ada",
+    "lock_release_free": "lock release nobody --by ada",
     "store_migrate": "store migrate",
     "health": "health",
     "lab": "lab",
@@ -84,6 +87,7 @@ def furnish(folder: Path, clock: ManualClock) -> Outlast:
     app.cancel("t5")
     app.enqueue("greet", {"name": "Bob"}, id="t6", queue="slow")
     app.pause("slow")
+    app.lock("render", holder="w1").acquire()
     clock.advance("1m")
     return app
 

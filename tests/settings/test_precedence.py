@@ -40,6 +40,7 @@ SAMPLES = {
     "retry_backoff_seconds": PERIOD,
     "retry_backoff_cap_seconds": PERIOD,
     "idempotency_ttl_seconds": PERIOD,
+    "lock_ttl_seconds": PERIOD,
     "heartbeat_interval_seconds": PERIOD,
     "heartbeat_stale_seconds": PERIOD,
     "heartbeat_grace_seconds": PERIOD,

@@ -1,9 +1,36 @@
+CREATE TABLE audit (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    at      INTEGER NOT NULL,
+    actor   TEXT NOT NULL,
+    source  TEXT NOT NULL,
+    action  TEXT NOT NULL,
+    status  TEXT NOT NULL,
+    subject TEXT,
+    run_id  INTEGER,
+    data    TEXT NOT NULL DEFAULT '{}',
+    CONSTRAINT audit_status CHECK (CASE status WHEN 'succeeded' THEN 1 WHEN 'failed' THEN 1 ELSE 0 END)
+) STRICT;
+
 CREATE TABLE blobs (
     task_seq INTEGER NOT NULL REFERENCES tasks (seq) ON DELETE CASCADE,
     part     TEXT NOT NULL,
     data     TEXT NOT NULL,
     PRIMARY KEY (task_seq, part)
 ) STRICT;
+
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cursors (
+    name       TEXT PRIMARY KEY,
+    pos        INTEGER NOT NULL,
+    task_seq   INTEGER NOT NULL,
+    forgotten  INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    moved_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (
     pos         INTEGER PRIMARY KEY,
@@ -13,7 +40,7 @@ CREATE TABLE events (
     run_id      INTEGER,
     data        TEXT NOT NULL DEFAULT '{}',
     at          INTEGER NOT NULL
-) STRICT;
+, task_seq INTEGER, task_id TEXT) STRICT;
 
 CREATE TABLE groups (
     id         TEXT PRIMARY KEY,
@@ -28,7 +55,7 @@ CREATE TABLE locks (
     acquired_at     INTEGER NOT NULL,
     expires_at      INTEGER NOT NULL,
     expires_mono_ms INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, task_seq INTEGER, task_token INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -272,6 +299,11 @@ CREATE INDEX idx_workers_alive ON workers (state, incarnation) WHERE state = 'al
 
 CREATE INDEX idx_workers_task ON workers (task_seq) WHERE task_seq IS NOT NULL;
 
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is append-only');
+END;
+
 CREATE TRIGGER check_checkpoints_type BEFORE INSERT ON task_checkpoints
 WHEN CASE new.checkpoint_type
          WHEN 'iteration_start' THEN 0
@@ -380,6 +412,16 @@ SELECT k.idempotency_key AS idempotency_key,
        datetime(k.expires_at / 1000, 'unixepoch') AS expires_at
 FROM task_keys k;
 
+CREATE VIEW lock_records AS
+SELECT locks.name, locks.worker_id, locks.token, locks.acquired_at,
+       coalesce(t.lease_expires_at, locks.expires_at) AS expires_at,
+       coalesce(t.lease_expires_mono_ms, locks.expires_mono_ms) AS expires_mono_ms,
+       locks.holder, w.incarnation, w.boot_id, w.host, w.pid, t.id AS task_id
+FROM locks
+LEFT JOIN workers w ON w.seq = locks.holder
+LEFT JOIN tasks t ON t.seq = locks.task_seq AND t.status = 'running' AND t.token = locks.task_token
+WHERE locks.task_seq IS NULL OR t.seq IS NOT NULL;
+
 CREATE VIEW merge_queue AS
 SELECT t.seq AS id,
        t.queue AS workspace,
@@ -417,7 +459,7 @@ SELECT row_number() OVER (ORDER BY l.name <> 'default', l.name) AS id,
        l.acquired_at / 1000 AS acquired_at,
        l.expires_at / 1000 AS expires_at,
        l.name AS name
-FROM locks l;
+FROM lock_records l;
 
 CREATE VIEW schema_version AS
 SELECT '0.30.0' AS version, 'the words of the schema seed' AS description, m.applied_at AS applied_at

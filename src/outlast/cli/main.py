@@ -25,6 +25,7 @@ COMMANDS = {
         "queue",
         "Figures of the queues; pause and resume them; recovery by hand.",
     ),
+    "lock": Lazy("outlast.cli.lock", "lock", "See who holds named locks, and free them."),
     "store": Lazy("outlast.cli.store", "store", "Keep the store's file in order."),
     "health": Lazy("outlast.cli.health", "health", "Say whether the store is well."),
     "demo": Lazy("outlast.cli.demo", "demo", "Kill a worker with SIGKILL, and see what survives."),

@@ -90,7 +90,7 @@ class Locking:
         patience = session.settings.patience
         found = session.store.free_lock_by_force(name, by, source, session.now(), patience)
         if found is not None:
-            session.log.warning(
+            session.log.info(
                 "lock %s of worker %s was freed by %s before its end", name, found.holder, by
             )
         return found is not None
