@@ -1,4 +1,4 @@
-"""Reading the stream: everything that happens stands in it, in order, and reading changes nothing."""
+"""Reading the stream: all that happens stands in it, in order, and reading changes nothing."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -131,9 +131,10 @@ def test_the_newest_are_the_last_of_all(app: Outlast, clock: ManualClock) -> Non
     whole = app.events()
     assert app.newest_events(3) == whole[-3:]
     assert app.newest_events(1000) == whole
-    assert app.newest_events(2, kinds="task.claimed") == [
-        event for event in whole if event.kind == "task.claimed"
-    ][-2:]
+    assert (
+        app.newest_events(2, kinds="task.claimed")
+        == [event for event in whole if event.kind == "task.claimed"][-2:]
+    )
 
 
 def test_looking_at_the_stream_makes_no_store_and_changes_none(
@@ -204,4 +205,6 @@ def test_the_tables_can_be_polled_by_a_foreign_tool(
     placed = [event.pos for event in app.events() if event.kind != "task.enqueued"]
     assert placed == polled
     created = [event.task_id for event in app.events(kinds="task.enqueued")]
-    assert created == [one for (one,) in foreign_rows(database, "SELECT id FROM tasks ORDER BY seq")]
+    assert created == [
+        one for (one,) in foreign_rows(database, "SELECT id FROM tasks ORDER BY seq")
+    ]
