@@ -141,18 +141,12 @@ def test_zjj_an_entry_keeps_the_rules_of_its_columns(
 def test_zjj_expired_locks_are_counted_in_whole_seconds(
     app: Outlast, clock: ManualClock, hand: Hand
 ) -> None:
-    """Named locks have no verb yet; the row is written by hand, as their verb will write it."""
     query = "SELECT COUNT(*) FROM queue_processing_lock WHERE expires_at < ?1"
     now_ms = clock.now().utc_ms
+    app.open()
     assert hand.value(query, now_ms // 1000) == 0
     for name in ("another", "default"):
-        hand.run(
-            "INSERT INTO locks (name, worker_id, token, acquired_at, expires_at, expires_mono_ms)"
-            " VALUES (?, 'agent-1', 1, ?, ?, 0)",
-            name,
-            now_ms,
-            now_ms + 300_000,
-        )
+        assert app.lock(name, holder="agent-1").acquire()
     assert hand.value(query, now_ms // 1000 + 300) == 0
     assert hand.value(query, now_ms // 1000 + 301) == 2
     assert hand.records("SELECT * FROM queue_processing_lock WHERE id = 1") == [

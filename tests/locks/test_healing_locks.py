@@ -1,0 +1,84 @@
+"""Freeing what nobody holds: by what is so when it is done, not by what was seen before."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from outlast import Outlast
+from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld
+from outlast.testing import ManualClock
+from tests.conformance.driver import PATIENCE
+from tests.locks.telling import Told
+from tests.store.hand import store_of
+
+Events = Callable[[], list[Told]]
+
+
+@pytest.mark.proves("LCK-11")
+def test_a_healer_that_saw_an_expired_lock_does_not_free_it_under_its_next_holder(
+    app: Outlast, clock: ManualClock, events: Events
+) -> None:
+    app.lock("x", ttl=10, holder="first").acquire()
+    clock.advance(10)
+    store = store_of(app)
+    looker = Looker(store._folder, store.incarnation_id(), clock.now(), PATIENCE)
+    looked = store._read("looking", looker.look)
+    assert looked.to_free(clock.now()) == 1
+    second = app.lock("x", ttl=10, holder="second")
+    assert second.acquire()
+
+    def write(operation: Callable[..., Rows]) -> Rows:
+        return store._write("heal", operation)
+
+    assert free_unheld(looker, looked, write) == 0
+    second.check()
+    assert events() == [("lock.expired", "x", "first")]
+
+
+@pytest.mark.proves("LCK-11")
+def test_a_renewal_that_comes_before_the_healer_writes_wins(
+    app: Outlast, clock: ManualClock
+) -> None:
+    lock = app.lock("x", ttl=10)
+    lock.acquire()
+    store, later = store_of(app), ManualClock()
+    later.advance(10)
+    looker = Looker(store._folder, store.incarnation_id(), later.now(), PATIENCE)
+    looked = store._read("looking", looker.look)
+    clock.advance(9)
+    assert lock.extend(10)
+    freed = free_unheld(looker, looked, lambda free: store._write("heal", free))
+    assert freed == 0
+    lock.check()
+
+
+def _at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    start = threading.Barrier(len(calls))
+
+    def begin(call: Callable[[], Any]) -> Any:
+        start.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(begin, calls))
+
+
+@pytest.mark.proves("LCK-11", "LCK-08")
+def test_when_a_lock_runs_out_many_ask_and_heal_at_once_and_one_has_it(
+    app: Outlast, clock: ManualClock, events: Events
+) -> None:
+    for turn in range(5):
+        app.lock("x", ttl=10, holder=f"last-{turn}").acquire()
+        clock.advance(10)
+        wishes = [app.lock("x", ttl=5) for _ in range(5)]
+        won = _at_once(
+            [*(lock.acquire for lock in wishes), app.heal, app.heal, lambda: app.claim("w")]
+        )
+        assert sorted(won[:5]) == [False] * 4 + [True]
+        (winner,) = (lock for lock in wishes if lock.token is not None)
+        winner.check()
+        assert winner.release()
+    assert events() == [("lock.expired", "x", f"last-{turn}") for turn in range(5)]
