@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         Suspect,
         UnrecoveredTask,
     )
+    from outlast.domain.report import ReportDocument
     from outlast.domain.task import Checkpoint, Group, Move, Task
     from outlast.domain.worker import PreviousStop, Serves, StuckHandler, WorkerInfo, WorkerState
     from outlast.engine.context import Context
@@ -141,6 +142,7 @@ __all__ = [
     "RecoveryStats",
     "RecoveryStatus",
     "RecoveryStep",
+    "ReportDocument",
     "SchemaError",
     "SchemaNewer",
     "SchemaReport",
@@ -187,6 +189,7 @@ _HOMES = {
     "outlast.domain.integrity": "IntegrityResult Verdict",
     "outlast.domain.lifecycle": "Parked RecoveryAction Status",
     "outlast.domain.locks": "LockInfo LockState",
+    "outlast.domain.report": "ReportDocument",
     "outlast.domain.recovery": "DeadWorker Decision RecoveredTask RecoveryReport RecoveryStatus"
     " RecoveryStep Suspect UnrecoveredTask",
     "outlast.domain.task": "Checkpoint Group Move Task",

@@ -356,6 +356,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing):
     recovery_status = _hopping(Outlast.recovery_status)
     last_report = _hopping(Outlast.last_report)
     recovered = _hopping(Outlast.recovered)
+    recovery_report = _hopping(Outlast.recovery_report)
     heal = _hopping(Outlast.heal)
     recovery_stats = _hopping(Outlast.recovery_stats)
     reclaim_stale = _hopping(Outlast.reclaim_stale)

@@ -25,10 +25,15 @@ _MENDING = {
 }
 
 
+_REPORT = Lazy(
+    "outlast.cli.reporting",
+    "recovery_report",
+    "Show the newest recovery that has something to tell.",
+)
 _EVENTS = Lazy("outlast.cli.events", "events", "Show what happened, in order, a line an event.")
 
 
-@click.group("queue", cls=Verbs, lazy=_MENDING | {"events": _EVENTS})
+@click.group("queue", cls=Verbs, lazy=_MENDING | {"recovery-report": _REPORT, "events": _EVENTS})
 def queue() -> None:
     """Figures of the queues; pause and resume them; recovery by hand."""
 

@@ -50,10 +50,12 @@ class RecoveredTask:
     status: str
     reason: str
     attempt: int
-    attempt_limit: int
-    recovery_count: int
+    max_retries: int
+    max_recoveries: int
     error: str | None
     at: datetime
+    pos: int
+    """Its place in the stream; a page after this one begins behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,23 @@ class RecoveryReport:
     stale_workers: tuple[str, ...] = ()
     unrecovered: tuple[UnrecoveredTask, ...] = ()
     errors: tuple[str, ...] = field(default=())
+    tasks_pending_after: int = 0
+
+    @property
+    def orphaned_tasks_found(self) -> int:
+        """Those that were moved, those that could not be, and those that policy leaves alone."""
+        moved = self.tasks_put_back + self.tasks_failed
+        return moved + len(self.unrecovered) + self.tasks_skipped
+
+    @property
+    def successful_recoveries(self) -> int:
+        """Those that are workable again."""
+        return self.tasks_put_back
+
+    @property
+    def failed_recoveries(self) -> int:
+        """Those that will not run again by themselves."""
+        return self.tasks_failed + len(self.unrecovered)
 
     @property
     def duration_seconds(self) -> float:

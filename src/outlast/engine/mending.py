@@ -11,6 +11,7 @@ from outlast.domain.recovery import (
     RecoveryReport,
     RecoveryStatus,
 )
+from outlast.domain.report import ReportDocument, document
 from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import RecoveryStats, heal, recovery_stats
 from outlast.engine.recover import CALLED, run
@@ -65,6 +66,23 @@ class Mending:
     def last_report(self) -> RecoveryReport | None:
         """The record of the newest run, whichever process made it."""
         return self._handle.look().last_run()
+
+    def recovery_report(
+        self, run_id: int | None = None, limit: int = 1000, after: int = 0
+    ) -> ReportDocument | None:
+        """A run with its tasks, to print or to pass on; the newest that has something to tell.
+
+        `limit` bounds the tasks that are listed, `after` is the `next_after` of the page before.
+        """
+        limit = checked_whole(limit, "limit", 0, MAX_PLANNED)
+        reads = self._handle.look()
+        found = reads.telling_run(run_id)
+        if found is None:
+            return None
+        report, runs_since = found
+        tasks = reads.recovered(report.run_id, after, limit + 1)
+        has_more = len(tasks) > limit
+        return document(report, tasks[:limit], runs_since, has_more=has_more)
 
     def recovered(self, run_id: int, after: int = 0, limit: int = 1000) -> list[RecoveredTask]:
         """The tasks that a run moved, a page at a time."""

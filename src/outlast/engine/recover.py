@@ -7,10 +7,12 @@ file is looked at once more.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, UnrecoveredTask
 from outlast.domain.task import utc_of
+from outlast.domain.worker import PreviousStop
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
 from outlast.store.records import ALREADY_OPEN, Batch, Healed, Opened, RunEnd, RunStart
@@ -70,7 +72,10 @@ class _Run:
             tuple(_dead(healed)),
             tuple(UnrecoveredTask(one.task_id, one.error) for one in healed.unfit),
             tuple(self._errors),
+            is_after_a_crash=opened.previous is PreviousStop.UNCLEAN,
         )
+        if done.has_findings:
+            done = replace(done, tasks_pending_after=self._store.counts(None)["pending"])
         self._store.end_run(run_id, done, session.now())
         report = self._store.last_run()
         assert report is not None

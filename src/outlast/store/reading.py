@@ -72,6 +72,10 @@ class StoreReads(LockReads, Protocol):
         """The tasks a run moved, a page at a time."""
         ...
 
+    def telling_run(self, run_id: int | None) -> tuple[RecoveryReport, int] | None:
+        """A run, or the newest with something to tell, and how many were completed since."""
+        ...
+
     def last_run(self, trigger: str | None = None) -> RecoveryReport | None:
         """The newest run that was completed, perhaps of one trigger."""
         ...

@@ -251,6 +251,15 @@ class RunEnd:
     dead_workers: tuple[DeadWorker, ...] = ()
     unrecovered: tuple[UnrecoveredTask, ...] = ()
     errors: tuple[str, ...] = ()
+    is_after_a_crash: bool = False
+    tasks_pending_after: int = 0
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether there is anything to tell of this run."""
+        moved = self.healed.put_back or self.healed.failed or self.healed.skipped
+        told = self.errors or self.unrecovered or self.dead_workers
+        return bool(moved or told or self.is_after_a_crash)
 
 
 class KeyRecord(NamedTuple):

@@ -1,35 +1,38 @@
 """Who did what: an act goes on record in the transaction in which it is done."""
 
 import json
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from outlast.clock import Instant
 from outlast.store.sqlite.transaction import Transaction
 
+OPERATOR, CRASH_RECOVERY, SELF_HEALING = "operator", "crash_recovery", "self_healing"
 
-def add_audit(
-    tx: Transaction,
-    actor: str,
-    source: str,
-    action: str,
-    status: Literal["succeeded", "failed"],
-    subject: str | None,
-    data: dict[str, Any],
-    now: Instant,
-    *,
-    run_id: int | None = None,
-) -> None:
-    """Append an act: who, by which way in, what, on what, and how it ended."""
+
+class Act(NamedTuple):
+    """Who did what, by which way in, on what, and how it ended."""
+
+    actor: str
+    source: str
+    action: str
+    subject: str | None
+    data: dict[str, Any]
+    is_done: bool = True
+    run_id: int | None = None
+
+
+def add_audit(tx: Transaction, act: Act, now: Instant) -> None:
+    """Append an act."""
     tx.run(
         "add_audit",
         {
             "now": now.utc_ms,
-            "actor": actor,
-            "source": source,
-            "action": action,
-            "status": status,
-            "subject": subject,
-            "run_id": run_id,
-            "data": json.dumps(data),
+            "actor": act.actor,
+            "source": act.source,
+            "action": act.action,
+            "status": "succeeded" if act.is_done else "failed",
+            "subject": act.subject,
+            "run_id": act.run_id,
+            "data": json.dumps(act.data),
         },
     )

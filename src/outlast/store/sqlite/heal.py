@@ -8,11 +8,12 @@ import apsw
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Status, Transition
+from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
 from outlast.domain.orphans import Judgement, Liveness
 from outlast.errors import DatabaseError
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.sqlite import expiry, forensics, locks
+from outlast.store.sqlite.audit import SELF_HEALING, Act, add_audit
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, bury
@@ -266,19 +267,21 @@ class Step:
         self.endings = _endings(self.found, self._sweep.cause)
         expiry.add_boundaries(tx, self.endings, self._this.now)
         moved = move(tx, self.endings, self._this.now, run_id=self._this.run_id)
-        if moved and self._this.run_id is not None:
+        if moved:
             self._note_progress(tx, moved)
         if self.is_last:
             self._sweep.last(tx)
         return moved
 
     def _note_progress(self, tx: Transaction, moved: Sequence[Transition]) -> None:
+        """A run's batch is an event of that run; a healing pass accounts for each of its own."""
+        this, worker = self._this, self._sweep.worker
         back = sum(one.to is Status.PENDING for one in moved)
         data = {"put_back": back, "failed": len(moved) - back}
-        add_event(
-            tx, RECOVERY_PROGRESS, self._this.now, data,
-            run_id=self._this.run_id, worker=self._sweep.worker,
-        )  # fmt: skip
+        if this.run_id is None:
+            add_audit(tx, Act(RECOVERY, SELF_HEALING, "heal", worker, data), this.now)
+        else:
+            add_event(tx, RECOVERY_PROGRESS, this.now, data, run_id=this.run_id, worker=worker)
 
 
 def _endings(found: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Ending]:

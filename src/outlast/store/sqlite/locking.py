@@ -11,7 +11,7 @@ from outlast.errors import DeclaredDead
 from outlast.store.base import Ticking
 from outlast.store.locking import Locked, LockGrant, LockRequest
 from outlast.store.sqlite import locks
-from outlast.store.sqlite.audit import add_audit
+from outlast.store.sqlite.audit import Act, add_audit
 from outlast.store.sqlite.events import LOCK_RELEASED, add_event
 from outlast.store.sqlite.lock_healing import Rows, free_unheld
 from outlast.store.sqlite.operation import WAITING_FOR_LOCKS
@@ -126,7 +126,7 @@ class Locking(Serving):
                 return None
             tx.run("free_lock", {"name": found.name, "token": found.token})
             data = locks.lock_data(found) | {"holder": found.worker, "by": by}
-            add_audit(tx, by, source, "lock.release", "succeeded", name, data, now)
+            add_audit(tx, Act(by, source, "lock.release", name, data), now)
             add_event(
                 tx, LOCK_RELEASED, now, data, incarnation=found.incarnation, worker=found.worker
             )

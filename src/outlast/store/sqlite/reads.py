@@ -131,6 +131,10 @@ class SqliteReads(StreamReads, LockReading):
         """The tasks a run moved, a page at a time."""
         return self._read("reading a run", lambda tx: runs.recovered(tx, run_id, after, limit))
 
+    def telling_run(self, run_id: int | None) -> tuple[RecoveryReport, int] | None:
+        """A run, or the newest with something to tell, and how many were completed since."""
+        return self._read("reading a run", lambda tx: runs.telling(tx, run_id))
+
     def last_run(self, trigger: str | None = None) -> RecoveryReport | None:
         """The newest run that was completed."""
         return self._read("reading a run", lambda tx: runs.last(tx, trigger))

@@ -6,11 +6,12 @@ import msgspec
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.budgets import attempt_limit
+from outlast.domain.lifecycle import RECOVERY
 from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import utc, utc_of
 from outlast.domain.worker import PreviousStop
 from outlast.store.records import RunEnd, RunStart
+from outlast.store.sqlite.audit import CRASH_RECOVERY, Act, add_audit
 from outlast.store.sqlite.events import RECOVERY_COMPLETED, RECOVERY_STARTED, add_event
 from outlast.store.sqlite.transaction import Transaction
 
@@ -53,15 +54,47 @@ def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
         "held": healed.held,
         "skipped": healed.skipped,
     }
-    values = {"id": run_id, "now": now.utc_ms, "details": _encode(done).decode()}
+    values = {
+        "id": run_id, "now": now.utc_ms, "details": _encode(done).decode(),
+        "has_findings": int(done.has_findings),
+    }  # fmt: skip
     tx.run("end_run", counts | values)
     add_event(tx, RECOVERY_COMPLETED, now, counts, run_id=run_id)
+    if done.has_findings:
+        _put_on_record(tx, run_id, done, counts, now)
+
+
+def _put_on_record(
+    tx: Transaction, run_id: int, done: RunEnd, counts: dict[str, int], now: Instant
+) -> None:
+    """A start that found nothing is no recovery from a crash, and leaves no act to account for."""
+    started_at, crashed_at = tx.row("run_times", {"id": run_id}) or (now.utc_ms, None)
+    data = counts | {
+        "dead_workers": len(done.dead_workers),
+        "duration_seconds": (now.utc_ms - started_at) / 1000,
+        "previous_crash_at": None if crashed_at is None else utc_of(crashed_at).isoformat(),
+        "errors": len(done.errors) + len(done.unrecovered),
+    }
+    act = Act(
+        RECOVERY, CRASH_RECOVERY, "recover_from_crash", f"run {run_id}", data,
+        is_done=not data["errors"], run_id=run_id,
+    )  # fmt: skip
+    add_audit(tx, act, now)
 
 
 def last(tx: Transaction, trigger: str | None) -> RecoveryReport | None:
     """The newest run that was completed, perhaps of one trigger."""
     row = tx.row("last_run", {"trigger": trigger})
     return None if row is None else _report(row)
+
+
+def telling(tx: Transaction, run_id: int | None) -> tuple[RecoveryReport, int] | None:
+    """A run, or the newest that has something to tell, or the newest; and how many came after."""
+    if run_id is not None:
+        row = tx.row("run_by_id", {"id": run_id})
+    else:
+        row = tx.row("last_telling_run") or tx.row("last_run", {"trigger": None})
+    return None if row is None else (_report(row), int(tx.value("runs_since", {"id": row[0]})))
 
 
 def _report(row: tuple[Any, ...]) -> RecoveryReport:
@@ -94,6 +127,7 @@ def _report(row: tuple[Any, ...]) -> RecoveryReport:
         stale_workers=done.healed.stale_workers,
         unrecovered=done.unrecovered,
         errors=done.errors,
+        tasks_pending_after=done.tasks_pending_after,
     )
 
 
@@ -102,9 +136,9 @@ def recovered(tx: Transaction, run_id: int, after: int, limit: int) -> list[Reco
     rows = tx.rows("recovered_by_run", {"run_id": run_id, "after": after, "limit": limit})
     return [
         RecoveredTask(
-            task_id, kind, worker, status, reason, attempt,
-            attempt_limit(max_retries, max_recoveries), recovery_count, error, utc_of(at),
+            task_id, kind, worker, status, reason, attempt, max_retries, max_recoveries, error,
+            utc_of(at), pos,
         )
-        for (_, task_id, kind, worker, status, reason, attempt, max_retries, recovery_count,
-             max_recoveries, error, at) in rows
+        for (pos, task_id, kind, worker, status, reason, attempt, max_retries, max_recoveries,
+             error, at) in rows
     ]  # fmt: skip

@@ -63,3 +63,7 @@ SELECT row_number() OVER (ORDER BY l.name <> 'default', l.name) AS id,
        l.expires_at / 1000 AS expires_at,
        l.name AS name
 FROM lock_records l;
+
+-- Whether a run has anything to tell, so that the newest such is found among the empty ones.
+ALTER TABLE recovery_runs ADD COLUMN has_findings INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX idx_runs_telling ON recovery_runs (id) WHERE has_findings;

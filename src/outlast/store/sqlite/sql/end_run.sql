@@ -4,5 +4,6 @@ UPDATE recovery_runs SET
     failed = :failed,
     held = :held,
     skipped = :skipped,
+    has_findings = :has_findings,
     details = :details
 WHERE id = :id

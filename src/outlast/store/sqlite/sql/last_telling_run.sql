@@ -1,0 +1,6 @@
+-- The newest run that has something to tell.
+SELECT id, incarnation, pid, host, trigger, started_at, completed_at, previous, crashed_at,
+       put_back, failed, held, skipped, found_running, wal_bytes, wal_frames, details
+FROM recovery_runs
+WHERE completed_at IS NOT NULL AND has_findings
+ORDER BY id DESC LIMIT 1

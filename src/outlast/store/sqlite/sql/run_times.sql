@@ -1,0 +1,1 @@
+SELECT started_at, crashed_at FROM recovery_runs WHERE id = :id
