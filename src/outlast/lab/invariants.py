@@ -12,6 +12,7 @@ from typing import Any
 from outlast.lab.decisions import Decisions
 from outlast.lab.history import Call, History
 from outlast.lab.holding import Holding
+from outlast.lab.locks import Locks
 from outlast.lab.stored import Stored, StoredTask
 from outlast.lab.wholeness import Violation, violations_of_file
 from outlast.lab.writes import REASONS, Writes, claims_and_ends, differs
@@ -30,6 +31,7 @@ def violations(history: History, stored: Stored, *, is_steady: bool = True) -> l
             _Checker(history, stored, writes).all(),
             Decisions(history, stored, writes).all(),
             Holding(history, stored, writes, is_steady).all(),
+            Locks(history, stored).all(),
         )
     )
 

@@ -22,6 +22,7 @@ from outlast.errors import PermanentError
 from outlast.lab.grouping import in_one_group
 from outlast.lab.history import KILLED, Write, host_seconds
 from outlast.lab.inside import store_of
+from outlast.lab.locks import Locker
 from outlast.lab.witness import Witness
 from outlast.settings import Settings
 
@@ -102,6 +103,16 @@ def orphaned(path: Path, write: Write) -> None:
     too.start(nth(too.prefetch(limit=2), 0))
     for name in ("gone", "gone too"):
         write([KILLED, name, host_seconds()])
+
+
+def locked(path: Path, write: Write) -> None:
+    """A worker died holding a lock that would last for long, and one that goes with a task."""
+    founded(path, write)
+    one, _ = opened(path, write)
+    gone = Locker(one.named("gone"))
+    gone.acquire("left behind", "30d")
+    gone.next_task("at work")
+    write([KILLED, "gone", host_seconds()])
 
 
 def half_migrated(path: Path, write: Write) -> None:
@@ -222,6 +233,32 @@ def in_groups(path: Path, write: Write) -> None:
     )  # fmt: skip
 
 
+def locks(path: Path, write: Write) -> None:
+    """Every way a lock changes hands: taken, refused, renewed, over, left behind, with a task."""
+    one, clock = opened(path, write, 2)
+    first, second = Locker(one), Locker(one.named("b"))
+    kept = first.acquire("left behind", "1h")
+    first.extend(kept, "10s")
+    clock.advance("1m")
+    second.acquire("left behind", "1h")
+    first.release(kept)
+    late = first.acquire("x", "10s")
+    clock.advance("10s")
+    second.acquire("x", "1h")
+    first.extend(late, "1h")
+    first.release(late)
+    first.acquire("x", "1h")
+    second.free("x")
+    first.acquire("x", "1h")
+    one.complete(first.next_task("at work"), 1)
+    second.next_task("at work")
+    first.next_task("at work")
+    second.acquire("short", "10s")
+    clock.advance("1m")
+    one.heal()
+    one.close()
+
+
 def finish_and_flush(path: Path, write: Write) -> None:
     """One completion that touches many tables, then the flush of what it wrote."""
     one, _ = opened(path, write)
@@ -274,6 +311,7 @@ LIVES = {
         in_groups,
         frozenset(_each("group") | {"enqueue.inserted", "settle.logged", "settle.updated"}),
     ),
+    "locks": Life(locked, locks, frozenset(_each("lock") | {"claim.committed", "heal.committed"})),
     "finish and flush": Life(founded, finish_and_flush, writes_from="settle.begun"),
     "migrate": Life(nothing, migrate, MIGRATING),
     "migrate on": Life(half_migrated, migrate, MIGRATING),

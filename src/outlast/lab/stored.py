@@ -42,6 +42,8 @@ CHECKPOINTS = """
 _ALL_OF = "SELECT * FROM "
 KEYS = "SELECT idempotency_key, task_id, status FROM task_keys"
 PAUSED = "SELECT name FROM queues"
+LOCKS = "SELECT name, worker_id, token FROM locks"
+LOCK_TOKEN = "SELECT value FROM counters WHERE name = 'lock_token'"
 
 
 class StoredTask(NamedTuple):
@@ -105,6 +107,14 @@ class StoredKey(NamedTuple):
     status: str
 
 
+class StoredLock(NamedTuple):
+    """A named lock."""
+
+    name: str
+    holder: str
+    token: int
+
+
 @dataclass(slots=True)
 class Stored:
     """The content of a store, and what is wrong with its file."""
@@ -116,6 +126,8 @@ class Stored:
     )
     keys: dict[str, StoredKey] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    locks: dict[str, StoredLock] = field(default_factory=dict)
+    lock_token: int = 0
     faults: dict[str, Rows] = field(default_factory=dict)
     content: dict[str, Rows] = field(default_factory=dict)
 
@@ -190,6 +202,9 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
             stored.checkpoints[ids.get(seq, f"no task {seq}")].append(StoredCheckpoint(*rest))
         stored.keys = {row[0]: StoredKey(*row) for row in fetch(KEYS)}
         stored.paused = {name for (name,) in fetch(PAUSED)}
+        stored.locks = {row[0]: StoredLock(*row) for row in fetch(LOCKS)}
+    if "counters" in names:
+        stored.lock_token = max((value for (value,) in fetch(LOCK_TOKEN)), default=0)
     if with_content:
         stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
     return stored
@@ -228,7 +243,7 @@ def foreign_stored(path: Path, with_content: bool = False) -> Stored:
 def _queries() -> list[str]:
     return [
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
-        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED,
+        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, LOCKS, LOCK_TOKEN,
         "PRAGMA integrity_check", "PRAGMA foreign_key_check",
     ]  # fmt: skip
 

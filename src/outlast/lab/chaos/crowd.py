@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from outlast.lab.locks import Locker
 from outlast.lab.witness import Witness
 
 if TYPE_CHECKING:
@@ -38,11 +39,14 @@ class Hand:
         self._numbers = count()
 
     def act(self) -> None:
-        """Put something in or take something out."""
-        if self._dice.random() < 0.4:
+        """Put something in, take something out, or ask for a lock."""
+        lot = self._dice.random()
+        if lot < 0.4:
             self.produce()
-        else:
+        elif lot < 0.9:
             self.consume()
+        else:
+            Locker(self._witness).take_a_turn(self._dice)
 
     def produce(self) -> None:
         """Store a task or a few."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.errors import OutlastError
+from outlast.lab.locks import Locker, some_lock
 from outlast.lab.witness import Witness
 
 _FEW = 50
@@ -26,6 +27,7 @@ class Keeper:
             lambda: witness.pause("side"),
             lambda: witness.unpause("side"),
             witness.heartbeat,
+            lambda: Locker(witness).free(some_lock(dice)),
         ]
         on_a_task: list[Callable[[str], Any]] = [
             witness.cancel,

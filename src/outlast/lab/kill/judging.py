@@ -60,6 +60,7 @@ def troubles_of_going_on(database: Path, found: Stored, clock: SetClock | None =
         app.open()
         if left := app.counts()["running"]:
             said.append(f"recovery left {left} tasks with the dead")
+        said += [f"recovery left lock {one.name} with {one.holder}" for one in app.locks()]
         app.close()
         once = foreign(database, with_content=True)
         app.open()

@@ -36,6 +36,10 @@ CONTENT = {
     "blobs": "SELECT task_seq, part, length(data) FROM blobs ORDER BY task_seq, part",
     "groups": "SELECT * FROM groups ORDER BY id",
     "queues": "SELECT * FROM queues ORDER BY name",
+    "locks": """
+        SELECT name, holder, worker_id, token, acquired_at, expires_at, expires_mono_ms
+        FROM locks ORDER BY name""",
+    "counters": "SELECT * FROM counters ORDER BY name",
     "workers": "SELECT seq, name, state, registered_at, ended_at FROM workers ORDER BY seq",
     "meta": "SELECT * FROM meta ORDER BY key",
     "the caller's own rows": "SELECT * FROM ledger ORDER BY rowid",
