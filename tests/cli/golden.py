@@ -57,6 +57,8 @@ CASES = {
     "lock_list": "lock list",
     "lock_release": "lock release render --by ada",
     "lock_release_free": "lock release nobody --by ada",
+    "queue_events": "queue events --last 12",
+    "queue_events_of_one": "queue events --task t2",
     "store_migrate": "store migrate",
     "health": "health",
     "lab": "lab",

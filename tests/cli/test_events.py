@@ -40,8 +40,8 @@ def test_each_event_is_a_line_with_time_cursor_kind_and_task(outlast: Call, live
     assert "error=no \\x1b[31mpaper" in lines[-1]
 
 
-def test_json_is_a_document_a_line(outlast: Call, lived: Outlast) -> None:
-    documents = [json.loads(one) for one in outlast("queue", "events", "--json").out.splitlines()]
+def test_json_is_one_list(outlast: Call, lived: Outlast) -> None:
+    documents = outlast("queue", "events", "--json").data
     assert [one["kind"] for one in documents] == [event.kind for event in lived.events()]
     assert set(documents[-1]) == {
         "cursor", "kind", "at", "task_id", "task_kind", "queue", "worker", "run_id", "data"
@@ -51,8 +51,7 @@ def test_json_is_a_document_a_line(outlast: Call, lived: Outlast) -> None:
 
 def test_some_of_them_are_chosen(outlast: Call, lived: Outlast) -> None:
     def kinds(*words: str) -> list[str]:
-        lines = outlast("queue", "events", "--json", *words).out.splitlines()
-        return [json.loads(one)["kind"] for one in lines]
+        return [one["kind"] for one in outlast("queue", "events", "--json", *words).data]
 
     assert kinds("--task", "t2") == ["task.enqueued", "task.failed"]
     assert kinds("--kind", "task.failed", "--kind", "recovery.*") == [

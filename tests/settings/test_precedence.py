@@ -52,6 +52,7 @@ SAMPLES = {
     "heal_interval_seconds": PERIOD,
     "heal_batch": COUNT,
     "detection_interval_seconds": PERIOD,
+    "cursor_retention_seconds": PERIOD,
     "open_timeout_seconds": PERIOD,
     "write_timeout_seconds": PERIOD,
     "stall_seconds": PERIOD,

@@ -93,7 +93,7 @@ CREATE TABLE recovery_runs (
     found_running INTEGER NOT NULL DEFAULT 0,
     wal_bytes     INTEGER,
     wal_frames    INTEGER,
-    details       TEXT NOT NULL DEFAULT '{}',
+    details       TEXT NOT NULL DEFAULT '{}', has_findings INTEGER NOT NULL DEFAULT 0,
     CONSTRAINT run_previous CHECK (
         CASE previous WHEN 'clean' THEN 1 WHEN 'unclean' THEN 1 WHEN 'none' THEN 1
                       WHEN 'in use' THEN 1 ELSE 0 END)
@@ -261,6 +261,8 @@ CREATE INDEX idx_idempotency_keys_work_item ON task_keys (task_id, created_at DE
 
 CREATE INDEX idx_jobs_status_updated ON tasks (status, completed_at, queue)
     WHERE completed_at IS NOT NULL;
+
+CREATE INDEX idx_runs_telling ON recovery_runs (id) WHERE has_findings;
 
 CREATE INDEX idx_tasks_due ON tasks (not_before)
     WHERE status = 'pending' AND parked = 'delay';

@@ -12,6 +12,7 @@ from outlast.cli.exits import Exit
 from outlast.cli.records import first_line
 from outlast.cli.stores import opened
 from outlast.cli.verbs import Common, Verb, with_common
+from outlast.cli.views import put
 
 if TYPE_CHECKING:
     from outlast import Event, Outlast
@@ -54,12 +55,16 @@ def events(
 ) -> int:
     """Show what happened, in order, a line an event.
 
-    With --json each line is a document.
+    With --follow and --json each line is a document.
     """
     with opened(common) as app:
         wanted = list(kinds) or None
         if not follow:
-            _print(common, _past(app, after, last, wanted, task))
+            past = _past(app, after, last, wanted, task)
+            if common.as_json:
+                put(text.safe_json([event_data(event) for event in past], indent=2))
+            else:
+                _print(common, past)
             return Exit.FINE
         try:
             _print(common, _all(app, after, last, wanted, task))
@@ -113,6 +118,8 @@ def _words(event: "Event") -> Iterator[str]:
         yield event.task_id
     if event.task_kind is not None:
         yield event.task_kind
+    if event.task_id is None and event.queue is not None:
+        yield f"queue={event.queue}"
     if event.worker is not None:
         yield f"worker={event.worker}"
     for name, value in event.data.items():

@@ -139,5 +139,5 @@ def _happened(row: Row) -> Placed:
     pos, at_ms, kind, seq, task_id, worker, run_id, text = row
     data = json.loads(text)
     # A task that was taken is not there any more to be asked.
-    task_kind, queue = data.pop("task_kind", None), data.pop("task_queue", None)
+    task_kind, queue = data.pop("task_kind", None), data.pop("queue", None)
     return Placed(pos, at_ms, kind, seq, task_id, task_kind, queue, worker, run_id, data)
