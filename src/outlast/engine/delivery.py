@@ -88,7 +88,7 @@ class Delivery:
         self._told = 0
         """Events told since the place was stored."""
         self._stored = start
-        self._stored_at = time.monotonic()
+        self._stored_at = self._told_at = time.monotonic()
         self._sign_utc_ms = session.now().utc_ms
         self.at = start
         self.error: BaseException | None = None
@@ -185,9 +185,10 @@ class Delivery:
                 return
             if self._terms.wanted.takes(event):
                 self._tell_until_heard(event)
+                self._told_at = self._told_at if self._told else time.monotonic()
                 self._told += 1
             self.at = event.cursor
-            if self._told and time.monotonic() - self._stored_at >= STORE_SECONDS:
+            if self._told and time.monotonic() - self._told_at >= STORE_SECONDS:
                 self._store_place()
         self.at = page.end
         with self._moved:

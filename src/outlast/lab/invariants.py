@@ -14,6 +14,7 @@ from outlast.lab.history import Call, History
 from outlast.lab.holding import Holding
 from outlast.lab.locks import Locks
 from outlast.lab.stored import Stored, StoredTask
+from outlast.lab.telling import Telling
 from outlast.lab.wholeness import Violation, violations_of_file
 from outlast.lab.writes import REASONS, Writes, claims_and_ends, differs
 
@@ -32,6 +33,7 @@ def violations(history: History, stored: Stored, *, is_steady: bool = True) -> l
             Decisions(history, stored, writes).all(),
             Holding(history, stored, writes, is_steady).all(),
             Locks(history, stored).all(),
+            Telling(history, stored).all(),
         )
     )
 

@@ -23,6 +23,7 @@ from outlast.lab.grouping import in_one_group
 from outlast.lab.history import KILLED, Write, host_seconds
 from outlast.lab.inside import store_of
 from outlast.lab.locks import Locker
+from outlast.lab.telling import Listening
 from outlast.lab.witness import Witness
 from outlast.settings import Settings
 
@@ -89,6 +90,13 @@ def founded(path: Path, write: Write) -> None:
     with apsw.Connection(str(path)) as connection:
         connection.execute("CREATE TABLE ledger (what TEXT, amount INTEGER)")
     connection.close()
+    one.app.close()
+
+
+def begun(path: Path, write: Write) -> None:
+    """A store in good order with one task in it."""
+    one, _ = opened(path, write)
+    one.enqueue("t-0")
     one.app.close()
 
 
@@ -259,6 +267,25 @@ def locks(path: Path, write: Write) -> None:
     one.close()
 
 
+def subscribe(path: Path, write: Write) -> None:
+    """A named subscriber hears of everything, comes back, is another one, and is forgotten."""
+    one, clock = opened(path, write)
+    one.enqueue("e-1")
+    first = Listening(one, "audit")
+    first.hear()
+    one.enqueue_many(["e-2", "e-3"], [2, 3])
+    leases = one.claim(limit=3)
+    one.complete(nth(leases, 0), 1)
+    one.fail(nth(leases, 1), "try again", delay=5)
+    Listening(one.named("b"), "audit").hear()
+    one.take(1)
+    one.pause("default")
+    clock.advance("1m")
+    first.hear()
+    one.call("unsubscribe", {"name": "audit"}, lambda: one.app.unsubscribe("audit"))
+    one.close()
+
+
 def finish_and_flush(path: Path, write: Write) -> None:
     """One completion that touches many tables, then the flush of what it wrote."""
     one, _ = opened(path, write)
@@ -312,6 +339,11 @@ LIVES = {
         frozenset(_each("group") | {"enqueue.inserted", "settle.logged", "settle.updated"}),
     ),
     "locks": Life(locked, locks, frozenset(_each("lock") | {"claim.committed", "heal.committed"})),
+    "subscribe": Life(
+        begun,
+        subscribe,
+        frozenset(_each("cursor") | {"subscriber.telling", "subscriber.told"}),
+    ),
     "finish and flush": Life(founded, finish_and_flush, writes_from="settle.begun"),
     "migrate": Life(nothing, migrate, MIGRATING),
     "migrate on": Life(half_migrated, migrate, MIGRATING),

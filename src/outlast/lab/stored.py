@@ -44,6 +44,10 @@ KEYS = "SELECT idempotency_key, task_id, status FROM task_keys"
 PAUSED = "SELECT name FROM queues"
 LOCKS = "SELECT name, worker_id, token FROM locks"
 LOCK_TOKEN = "SELECT value FROM counters WHERE name = 'lock_token'"
+POSITIONS = "SELECT pos FROM transitions UNION ALL SELECT pos FROM events"
+EVENTS = "SELECT pos, kind, task_seq, data FROM events ORDER BY pos"
+COUNTERS = "SELECT name, seq FROM sqlite_sequence"
+CURSORS = "SELECT name, pos, task_seq FROM cursors"
 
 
 class StoredTask(NamedTuple):
@@ -115,6 +119,15 @@ class StoredLock(NamedTuple):
     token: int
 
 
+class StoredEvent(NamedTuple):
+    """What happened that is no task's move."""
+
+    pos: int
+    kind: str
+    task_seq: int | None
+    data: str
+
+
 @dataclass(slots=True)
 class Stored:
     """The content of a store, and what is wrong with its file."""
@@ -128,6 +141,10 @@ class Stored:
     paused: set[str] = field(default_factory=set)
     locks: dict[str, StoredLock] = field(default_factory=dict)
     lock_token: int = 0
+    positions: list[int] = field(default_factory=list)
+    events: list[StoredEvent] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+    cursors: list[tuple[str, int, int]] = field(default_factory=list)
     faults: dict[str, Rows] = field(default_factory=dict)
     content: dict[str, Rows] = field(default_factory=dict)
 
@@ -205,6 +222,11 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
         stored.locks = {row[0]: StoredLock(*row) for row in fetch(LOCKS)}
     if "counters" in names:
         stored.lock_token = max((value for (value,) in fetch(LOCK_TOKEN)), default=0)
+    if "cursors" in names:
+        stored.positions = [pos for (pos,) in fetch(POSITIONS)]
+        stored.events = [StoredEvent(*row) for row in fetch(EVENTS)]
+        stored.counters = dict(fetch(COUNTERS))
+        stored.cursors = [(name, pos, seq) for name, pos, seq in fetch(CURSORS)]
     if with_content:
         stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
     return stored
@@ -244,6 +266,7 @@ def _queries() -> list[str]:
     return [
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
         TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, LOCKS, LOCK_TOKEN,
+        POSITIONS, EVENTS, COUNTERS, CURSORS,
         "PRAGMA integrity_check", "PRAGMA foreign_key_check",
     ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from outlast.lab import replay
 from outlast.lab.stored import Stored, StoredCheckpoint, StoredKey, StoredTask
+from outlast.lab.stream import stream_faults
 
 
 class Violation(NamedTuple):
@@ -26,6 +27,8 @@ def violations_of_file(stored: Stored) -> Iterator[Violation]:
     """integrity_check and foreign_key_check of a foreign reader; every task in one state, whole."""
     for name, rows in stored.faults.items():
         yield Violation("damage", "", f"{name}: {rows[:3]}")
+    for fault in stream_faults(stored):
+        yield Violation("stream", "", fault)
     keys = {key.task_id: key for key in stored.keys.values()}
     for task in stored.tasks.values():
         records = _torn_records(task, stored.checkpoints.get(task.id, []), keys.get(task.id))

@@ -6,6 +6,7 @@ from typing import Any
 
 from outlast.errors import OutlastError
 from outlast.lab.locks import Locker, some_lock
+from outlast.lab.telling import Listening
 from outlast.lab.witness import Witness
 
 _FEW = 50
@@ -28,6 +29,7 @@ class Keeper:
             lambda: witness.unpause("side"),
             witness.heartbeat,
             lambda: Locker(witness).free(some_lock(dice)),
+            lambda: Listening(witness, "reader").hear(dice.choice([0.1, 1])),
         ]
         on_a_task: list[Callable[[str], Any]] = [
             witness.cancel,

@@ -40,6 +40,8 @@ CONTENT = {
         SELECT name, holder, worker_id, token, acquired_at, expires_at, expires_mono_ms
         FROM locks ORDER BY name""",
     "counters": "SELECT * FROM counters ORDER BY name",
+    "events": "SELECT pos, kind, worker_id, run_id, at FROM events ORDER BY pos",
+    "cursors": "SELECT * FROM cursors ORDER BY name",
     "workers": "SELECT seq, name, state, registered_at, ended_at FROM workers ORDER BY seq",
     "meta": "SELECT * FROM meta ORDER BY key",
     "the caller's own rows": "SELECT * FROM ledger ORDER BY rowid",
