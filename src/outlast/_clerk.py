@@ -14,6 +14,7 @@ from outlast.engine.clerk import Clerk
 from outlast.engine.letters import Begin, Logged, News, Report, Wire, first_letter
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
+from outlast.logs import fields_of, logger
 from outlast.settings import Settings
 from outlast.store.records import Principal
 
@@ -27,7 +28,8 @@ class ToTheWorker(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one line for the clerk to send: several threads log, and only one may write."""
-        self.lines.append((record.levelno, record.name, record.getMessage()))
+        line = (record.levelno, record.name, record.getMessage(), fields_of(record))
+        self.lines.append(line)
 
 
 def main(descriptor: int) -> None:
@@ -50,7 +52,7 @@ def _serve(end: socket.socket, begin: Begin) -> None:
     clock, settings = SystemClock(), Settings(**begin.settings)
     principal = Principal(begin.worker, begin.row, begin.incarnation, -1)
     store = backend().serve(Path(begin.path), settings, clock.now(), principal)
-    session = Session(store, clock, settings, logging.getLogger("outlast"))
+    session = Session(store, clock, settings, logger())
 
     def worker_is_running() -> bool:
         found = _host.process_stat(begin.pid)

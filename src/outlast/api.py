@@ -29,6 +29,8 @@ from outlast.engine.watching import Watching
 from outlast.engine.workers import heartbeat
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
+from outlast.logs import Log
+from outlast.logs import logger as our_logger
 from outlast.store.base import Backend
 from outlast.store.records import FlushResult, Statement
 
@@ -293,7 +295,7 @@ def handle_on(
     logger: logging.Logger | None,
 ) -> StoreHandle:
     """How a store will be opened; nothing is touched yet."""
-    log = logger or logging.getLogger("outlast")
+    log = our_logger() if logger is None else Log(logger, {})
     return StoreHandle(backend(), database_path(target), settings, clock, recovery, log=log)
 
 

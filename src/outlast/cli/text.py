@@ -6,24 +6,16 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Any
 
+from outlast.domain.escaping import escaped
+
 DEBUG_VARIABLE = "OUTLAST_DEBUG"
 
 _ELLIPSIS = "…"
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _AGES = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
-
-def safe(text: str) -> str:
-    """The text with every character escaped that could move a cursor or hide what follows.
-
-    Control characters, escape sequences, line ends and marks that turn the direction of writing
-    are shown as in Python's source; what can be printed stays as it is.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
+safe = escaped
+"""What every text passes through on its way to a terminal or a pipe."""
 
 
 def safe_json(value: Any, *, indent: int | None = None) -> str:

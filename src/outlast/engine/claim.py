@@ -1,6 +1,5 @@
 """The way to a worker: heal what is stale, then take the best eligible tasks."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -88,10 +87,6 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
     if not session.hand_out(claimed, request.started):
         give_back(session, claimed)
         raise StoreError("this store was closed while a claim was under way; open it again")
-    if session.log.isEnabledFor(logging.DEBUG):
-        for one in claimed:
-            word = "CLAIM" if one.attempt == 1 else "RE-CLAIM"
-            session.log.debug("%s task %s attempt %d", word, one.task_id, one.attempt)
     return claimed
 
 

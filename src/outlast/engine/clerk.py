@@ -5,7 +5,6 @@ would hold the store's write lock for as long. The clerk ends with its worker, a
 for one that is stopped or gone.
 """
 
-import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from outlast.errors import (
     StoreReplaced,
     StoreUnwritable,
 )
+from outlast.logs import logger
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Settlement
 
 MOST_AT_ONCE = 1000
@@ -43,7 +43,7 @@ _STRAY = Cause(Outcome.RELEASE, RECOVERY)
 # What says nothing of the ending that was to be stored, however often it is met.
 _OF_THE_STORE = (QueueStalled, StoreBusy, QueueFull, OutcomeUnknown, StoreUnwritable)
 
-log = logging.getLogger("outlast.worker")
+log = logger("outlast.worker")
 
 
 class Clerk:

@@ -4,7 +4,6 @@ One thread reads the clerk's news, hands tasks on, watches the clocks, and repor
 only once the clerk says that it is committed.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from outlast.engine.tally import Tally
 from outlast.engine.waker import Waker
 from outlast.engine.writing import Writer
 from outlast.errors import OutlastError, StoreReplaced
+from outlast.logs import from_elsewhere
 from outlast.store.records import Claimed, Grant, Principal
 
 CLOCKS_SECONDS = 0.25
@@ -56,7 +56,7 @@ class Desk:
         # Held by whoever writes to the clerk, or decides that there is one.
         self._writing = threading.RLock()
         batch = max(1, prefetch // 2)
-        self._tasks = InHand(session, batch, self._waker.wake, self._report_if_nobody_does)
+        self._tasks = InHand(session, batch, self._waker.wake, self._report_if_nobody_does, worker)
         self._crew = Crew(concurrency, self._tasks.begin, self._tasks.lay)
         self._pace = Pace(concurrency, prefetch)
         self._writer = Writer(self._tasks, self._pace)
@@ -152,8 +152,8 @@ class Desk:
         self._has_left = self._has_left or news.has_left
 
     def _hear_of_trouble(self, news: News) -> None:
-        for level, name, text in news.logs:
-            logging.getLogger(name).log(level, "%s", text)
+        for line in news.logs:
+            from_elsewhere(*line)
         if news.trouble is not None:
             self._session.log.warning("worker %s: %s", self._worker, news.trouble)
         for proof in news.spoiled:
@@ -205,7 +205,8 @@ class Desk:
         self.tally.lost += is_news
         if job is not None:
             self._call_off(job, reason)
-            self._session.log.warning("task %s: %s", job.claimed.task_id, reason)
+            about = job.fields() | {"worker": self._worker, "reason": reason}
+            self._session.log.warning("task %s: %s", job.claimed.task_id, reason, extra=about)
         if is_taken:
             self._session.store.note_end([grant])
 

@@ -1,6 +1,5 @@
 """How an Outlast object holds its store: opened when first needed, to look or to serve."""
 
-import logging
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ from outlast.engine.recover import recover
 from outlast.engine.session import Session
 from outlast.engine.settle import release_all
 from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
+from outlast.logs import Log, about
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
 from outlast.store.base import Backend, StoreReads
@@ -32,7 +32,7 @@ class StoreHandle:
         clock: Clock | None,
         recovery: Recovery | None,
         *,
-        log: logging.Logger,
+        log: Log,
     ) -> None:
         if settings is not None and not isinstance(settings, Settings):
             raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
@@ -114,6 +114,7 @@ class StoreHandle:
                     "%s holds tasks of dead workers: recovery is due and runs when it is next"
                     " opened to serve",
                     self._path,
+                    extra=about(store=self._path),
                 )
             return self._looking
 

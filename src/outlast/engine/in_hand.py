@@ -18,6 +18,7 @@ from outlast.engine.letters import Completed, Ending, Proof, completed_ending
 from outlast.engine.run import Ended
 from outlast.engine.session import Session
 from outlast.errors import LeaseLost, OutlastError
+from outlast.logs import about
 from outlast.store.records import Claimed, Grant
 
 MOST_TOLD = 100
@@ -35,12 +36,14 @@ class InHand:
         batch: int,
         wake: Callable[[], None],
         report: Callable[[], None],
+        worker: str | None = None,
     ) -> None:
         """`wake` makes the desk look; `report` sends what is in the outbox at once."""
         self._session = session
         self._batch = batch
         self._wake = wake
         self._report = report
+        self._worker = worker
         self.open: dict[Grant, Job] = {}
         self.queued: dict[Grant, Job] = {}
         self.running: dict[Grant, Job] = {}
@@ -103,6 +106,7 @@ class InHand:
             self._session.log.warning(
                 "task %s (%s) failed in attempt %d: %s",
                 job.claimed.task_id, job.claimed.kind, job.claimed.attempt, ended.error_type,
+                extra=job.fields() | about(worker=self._worker, reason=ended.error_type),
             )  # fmt: skip
         if ended.error is None and ended.peak_memory_bytes is None:
             seq, _, token = job.grant

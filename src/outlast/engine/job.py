@@ -1,6 +1,7 @@
 """One claimed task on its way through a worker, with the means to call its handler off."""
 
 from collections.abc import Callable
+from typing import Any
 
 from outlast.engine.context import Context
 from outlast.engine.functions import AnyFunction
@@ -45,6 +46,14 @@ class Job:
     def grant(self) -> Grant:
         """The proof of ownership."""
         return self.claimed.grant
+
+    def fields(self) -> dict[str, Any]:
+        """What a line in the log about it carries."""
+        one = self.claimed
+        return {
+            "task_id": one.task_id, "kind": one.kind, "queue": one.queue, "attempt": one.attempt,
+            "token": one.grant.token,
+        }  # fmt: skip
 
     def renewed(self, mono_ms: int) -> None:
         """Its lease was pushed out from that moment."""

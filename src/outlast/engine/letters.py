@@ -24,8 +24,8 @@ Letter = TypeVar("Letter", bound=msgspec.Struct)
 # A task's row and token: with the holder, which never changes, its grant.
 Proof = tuple[int, int]
 Completed = tuple[int, int, str | None]
-# A line of the clerk's log: level, logger, text.
-Logged = tuple[int, str, str]
+# A line of the clerk's log: level, logger, text, what it is about.
+Logged = tuple[int, str, str, dict[str, Any]]
 
 
 class Begin(msgspec.Struct, array_like=True):

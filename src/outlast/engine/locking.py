@@ -15,6 +15,7 @@ from outlast.engine.locks import NamedLock, held_by_another, wish_for
 from outlast.engine.session import Session
 from outlast.engine.vigil import claim_vigil
 from outlast.errors import LockHeld
+from outlast.logs import about
 from outlast.store.records import ClaimRequest
 
 LIBRARY = "library"
@@ -91,8 +92,9 @@ class Locking:
         found = session.store.free_lock_by_force(name, by, source, session.now(), patience)
         if found is not None:
             session.log.info(
-                "lock %s of worker %s was freed by %s before its end", name, found.holder, by
-            )
+                "lock %s of worker %s was freed by %s before its end", name, found.holder, by,
+                extra=about(lock=name, worker=found.holder),
+            )  # fmt: skip
         return found is not None
 
 

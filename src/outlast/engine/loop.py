@@ -1,7 +1,6 @@
 """Where a worker runs async functions: one event loop in one thread."""
 
 import asyncio
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,10 +9,11 @@ from contextlib import suppress
 from outlast.engine.hands import Slots
 from outlast.engine.job import Begun, Job, Laid
 from outlast.engine.run import Ended, execute_async
+from outlast.logs import logger
 
 CLEANING_UP_SECONDS = 0.5
 
-log = logging.getLogger("outlast.worker")
+log = logger("outlast.worker")
 
 
 class Loop:

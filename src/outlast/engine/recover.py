@@ -5,9 +5,11 @@ it is opened, by whoever finds it unused; workers are judged and orphans acted o
 file is looked at once more.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, UnrecoveredTask
@@ -15,6 +17,7 @@ from outlast.domain.task import utc_of
 from outlast.domain.worker import PreviousStop
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
+from outlast.logs import IDS_LISTED, about
 from outlast.store.records import ALREADY_OPEN, Batch, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
@@ -144,13 +147,29 @@ class _Run:
                 "recovery is switched off for %s: tasks of dead workers stay as they are",
                 self._session.store.path,
             )
-        if report.tasks_put_back or report.tasks_failed:
-            self._session.log.warning(
-                "recovered %d tasks, failed %d, of %d dead workers",
+        moved = report.tasks_put_back + report.tasks_failed
+        level = logging.WARNING if moved else logging.INFO
+        if self._session.log.isEnabledFor(level):
+            self._session.log.log(
+                level,
+                "recovered %d tasks, failed %d, of %d dead workers, in %.3f s",
                 report.tasks_put_back,
                 report.tasks_failed,
                 len(report.dead_workers),
+                report.duration_seconds,
+                extra=self._about(report, moved),
             )
+
+    def _about(self, report: RecoveryReport, moved: int) -> dict[str, Any]:
+        """For a log that machines read; of the tasks only so many as fit a line."""
+        tasks = self._store.recovered(report.run_id, 0, IDS_LISTED) if moved else []
+        return about(
+            run_id=report.run_id, wal_bytes=report.wal_bytes, store=self._store.path,
+            tasks_put_back=report.tasks_put_back, tasks_failed=report.tasks_failed,
+            dead_workers=[one.worker for one in report.dead_workers[:IDS_LISTED]],
+            duration_seconds=report.duration_seconds,
+            task_ids=[one.task_id for one in tasks],
+        )  # fmt: skip
 
 
 def _dead(healed: Healed) -> list[DeadWorker]:

@@ -1,6 +1,5 @@
 """One Outlast object's opening of a store: what it handed out, when it last healed, its process."""
 
-import logging
 import os
 import random
 import threading
@@ -11,6 +10,7 @@ from outlast.clock import Clock, Instant
 from outlast.domain.lifecycle import RecoveryAction
 from outlast.domain.recovery import RecoveryReport
 from outlast.errors import LeaseInherited, LeaseLost
+from outlast.logs import Log
 from outlast.settings import Settings
 from outlast.store.base import Store
 from outlast.store.locking import LockGrant
@@ -24,7 +24,7 @@ class Session:
     store: Store
     clock: Clock
     settings: Settings
-    log: logging.Logger
+    log: Log
     pid: int = field(default_factory=os.getpid)
     held: dict[Grant, str] = field(default_factory=dict)
     unstarted: set[Grant] = field(default_factory=set)

@@ -1,6 +1,5 @@
 """Gathers the settings: arguments before the environment before the file before the defaults."""
 
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,13 +7,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from outlast.errors import InvalidInput
+from outlast.logs import logger
 from outlast.settings import keys
 from outlast.settings.files import YAML_SUFFIXES, read_tree
 from outlast.settings.knobs import KNOBS
 from outlast.settings.model import Settings
 from outlast.settings.rules import Seconds, at_home
 
-_log = logging.getLogger("outlast")
+_log = logger()
 _STALE = "heartbeat_stale_seconds"
 _WORKSPACE = "workspace"
 _SQLITE = "sqlite:///"

@@ -24,6 +24,7 @@ from outlast.engine.functions import Functions
 from outlast.engine.handle import StoreHandle
 from outlast.engine.intake import Intake
 from outlast.engine.session import Session
+from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.records import Batch, Opened, Principal
@@ -41,7 +42,7 @@ from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
-QUIET = logging.getLogger("outlast.lab.quiet")
+QUIET = logger("outlast.lab.quiet")
 QUIET.setLevel(logging.CRITICAL)
 
 

@@ -1,11 +1,11 @@
 """A thread of the store's own, for what nobody should wait for: flushes, and coroutines' groups."""
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outlast.errors import OutlastError
+from outlast.logs import logger
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # One leads for coroutines, one sees their lone operations through, one flushes.
 THREADS = 3
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class Background:

@@ -1,18 +1,18 @@
 """Signs of life: a worker's beat, and the renewal of its leases in the same transaction."""
 
-import logging
 from collections.abc import Callable, Sequence
 
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.errors import DeclaredDead
 from outlast.store.base import Ticking
+from outlast.logs import logger
 from outlast.store.records import Grant
 from outlast.store.sqlite.leases import renew_leases
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction, Values
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class Beating(Serving):

@@ -1,6 +1,5 @@
 """A claim: promote what is due, pick the best, move it to running, log it; one transaction."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from outlast.store.sqlite.events import add_event, add_taken
 from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.settle import Standing, move
 from outlast.store.sqlite.statements import union_of
+from outlast.store.sqlite.telling_claims import Tale
 from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
 
 PROMOTE_BATCH = 1000
@@ -27,8 +27,6 @@ COUNTERS = slice(5, 10)
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
 
-log = logging.getLogger("outlast.claim")
-
 
 class Claim(NamedTuple):
     """A claim under way: what is wanted, by which worker's row, when, and on what terms."""
@@ -38,6 +36,7 @@ class Claim(NamedTuple):
     token_floor: int
     now: Instant
     lease_ms: LeaseLength
+    tale: Tale
 
 
 CLAIMED = Cause(Outcome.CLAIM, WORKER)
@@ -54,7 +53,7 @@ def claim_tasks(tx: Transaction, claim: Claim) -> list[Claimed] | None:
     limit = claim.request.limit
     picked: list[Row] = []
     for candidates in _eligible(tx, claim.request):
-        picked += _runnable(tx, candidates, claim.now)
+        picked += _runnable(tx, candidates, claim.now, claim.tale)
         if len(picked) >= limit:
             break
     return _start(tx, picked[:limit], claim)
@@ -68,13 +67,15 @@ def promote_due(tx: Transaction, now: Instant) -> bool:
     return promoted < PROMOTE_BATCH
 
 
-def take_tasks(tx: Transaction, request: ClaimRequest, now: Instant) -> list[Task] | None:
+def take_tasks(
+    tx: Transaction, request: ClaimRequest, now: Instant, tale: Tale
+) -> list[Task] | None:
     """Remove up to `limit` tasks and return them: whoever crashes afterwards has lost them."""
     if not promote_due(tx, now):
         return None
     taken: list[Task] = []
     for candidates in _eligible(tx, request):
-        runnable = [row[0] for row in _runnable(tx, candidates, now)]
+        runnable = [row[0] for row in _runnable(tx, candidates, now, tale)]
         seqs = runnable[: request.limit - len(taken)]
         if seqs:
             taken += [
@@ -125,7 +126,7 @@ def _others(request: ClaimRequest, rows: Iterable[Row]) -> list[int]:
     return [row[0] for row in rows if row[0] not in request.excluding]
 
 
-def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]:
+def _runnable(tx: Transaction, candidates: list[Row], now: Instant, tale: Tale) -> list[Row]:
     """Those that can run, with their payloads as text; the others are settled or set aside."""
     spent: dict[tuple[int, ...], bool] = {}
     found = []
@@ -134,24 +135,30 @@ def _runnable(tx: Transaction, candidates: list[Row], now: Instant) -> list[Row]
         if counters not in spent:
             situation = Situation(Status.PENDING, *counters)
             spent[counters] = decide(situation, CLAIMED).to is not Status.RUNNING
-        seq, task_id, kind, queue, group, attempt, _, _, _, _, token, checksum, raw = row
+        (
+            seq, task_id, kind, queue, group, attempt, retries, recoveries, _, _, token, checksum,
+            raw,
+        ) = row  # fmt: skip
         payload = None if raw is None else raw.decode(errors="replace")
         if checksum != payload_sum(task_id, kind, payload):
-            log.error("task %s was damaged on disk and is parked as partial", task_id)
+            tale.damaged.append(task_id)
             tx.run("park_damaged", {"seq": seq, "now": now.utc_ms})
             add_event(tx, PARKED, now, {"reason": Parked.PARTIAL.value}, task_id=task_id)
         elif spent[counters]:
-            _fail_spent(tx, task_id, now)
+            tale.spent.append(_fail_spent(tx, task_id, kind, now))
         else:
+            if retries or recoveries:
+                tale.again.append(seq)
             found.append((seq, task_id, kind, queue, group, payload, attempt, token))
     return found
 
 
-def _fail_spent(tx: Transaction, task_id: str, now: Instant) -> None:
+def _fail_spent(tx: Transaction, task_id: str, kind: str, now: Instant) -> Standing:
     row = tx.row("situation_by_id", {"id": task_id})
     assert row is not None, "the row was read in this same transaction"
-    log.warning("ORPHAN_FAILED task %s: every attempt is used up", task_id)
-    move(tx, [(Standing(*row), CLAIMED, None)], now)
+    standing = Standing(*row)._replace(kind=kind)
+    move(tx, [(standing, CLAIMED, None)], now)
+    return standing
 
 
 def _start(tx: Transaction, picked: list[Row], claim: Claim) -> list[Claimed]:

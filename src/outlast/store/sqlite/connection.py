@@ -1,6 +1,5 @@
 """Opening SQLite the one safe way: apsw, a sound version, WAL, FULL, strict pragmas, read back."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from outlast.errors import (
     StoreNotFound,
     StoreUnwritable,
 )
+from outlast.logs import logger
 from outlast.store.sqlite.statements import sql
 
 APPLICATION_ID = 0x4F75744C
@@ -23,7 +23,7 @@ BUSY_TIMEOUT_MS = 5000
 
 _ENDING_A_PATH = str.maketrans({char: f"%{ord(char):02x}" for char in "%?#&"})
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 def guard_version(version: str | None = None) -> None:

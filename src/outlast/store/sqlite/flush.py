@@ -8,13 +8,14 @@ import apsw
 
 from outlast._probe import probe
 from outlast.errors import InvalidInput, OutlastError
+from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.records import FlushResult
 from outlast.store.sqlite.statements import sql
 
 PAGE_BYTES = 4096
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 MODES = ("passive", "full", "restart", "truncate")
 

@@ -1,6 +1,5 @@
 """Handing tasks out and taking results back: the verbs of claim, and of exchange, which is both."""
 
-import logging
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -8,16 +7,18 @@ from typing import NamedTuple
 from outlast.clock import Instant
 from outlast.domain.task import Task
 from outlast.errors import DeclaredDead
+from outlast.logs import logger
 from outlast.store.base import LeaseLength, Ticking
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Principal, Settlement
 from outlast.store.sqlite import claim, locks, settle
 from outlast.store.sqlite.operation import ANYBODY, FOLLOWING
 from outlast.store.sqlite.serving import GIVE_BACK, Serving
+from outlast.store.sqlite.telling_claims import Tale
 from outlast.store.sqlite.transaction import Transaction
 
 Verdicts = list[bool | None]
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class _Done(NamedTuple):
@@ -93,20 +94,24 @@ class Handing(Serving):
         incarnation = holding.incarnation()
         doubtful: list[Settlement] = []
         handed: list[Claimed] = []
+        tale = Tale()
 
         def operation(tx: Transaction) -> _Done:
+            nonlocal tale
+            tale = Tale()
             moment = terms.clock() if terms.clock else terms.now
             doubtful[:] = holding.doubtful
             settle.settle_grants(tx, doubtful, moment)
             answers = settle.settle_grants(tx, settlements, moment)
             row = holding.row(tx, request.worker, moment)
-            claiming = claim.Claim(request, row, self._token_floor, moment, terms.lease_ms)
+            claiming = claim.Claim(request, row, self._token_floor, moment, terms.lease_ms, tale)
             if request.lock is not None:
                 locks.refuse_held(tx, request.lock, moment)
             claimed = claim.claim_tasks(tx, claiming) if request.limit else []
             if request.lock is not None and claimed:
                 locks.take_with(tx, request.lock, claiming, claimed[0])
             handed[:] = claimed or ()
+            tale.learn(tx)
             return _Done(row, answers, claimed)
 
         def doubt() -> None:
@@ -121,6 +126,7 @@ class Handing(Serving):
         )
         try:
             done = pending.result()
+            tale.tell(handed, request.worker)
         except BaseException:
             if pending.committed:
                 # The caller was interrupted, so nobody holds these leases.
@@ -134,10 +140,16 @@ class Handing(Serving):
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
         """Remove the best eligible tasks and return them: at most once, lost if you crash."""
         taken: list[Task] | None = None
+        tale = Tale()
+
+        def operation(tx: Transaction) -> list[Task] | None:
+            nonlocal tale
+            tale = Tale()
+            return claim.take_tasks(tx, request, now, tale)
+
         while taken is None:
-            taken = self._write(
-                "claim", lambda tx: claim.take_tasks(tx, request, now), wakes=FOLLOWING
-            )
+            taken = self._write("claim", operation, wakes=FOLLOWING)
+            tale.tell((), request.worker)
         return taken
 
     def principal(self, worker: str, now: Instant) -> Principal:

@@ -11,6 +11,7 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
 from outlast.domain.orphans import Judgement, Liveness
 from outlast.errors import DatabaseError
+from outlast.logs import about, logger
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.sqlite import expiry, forensics, locks
 from outlast.store.sqlite.audit import SELF_HEALING, Act, add_audit
@@ -32,14 +33,14 @@ from outlast.store.sqlite.orphans import (
 )
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
-from outlast.store.sqlite.telling import tell_what_moved, tell_what_stays
+from outlast.store.sqlite.telling import tell_what_is_spared, tell_what_moved, tell_what_stays
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
 ALONE = Judgement(Liveness.DEAD, "this process has the store to itself")
 
-log = logging.getLogger("outlast.heal")
+log = logger("outlast.heal")
 
 Find = Callable[[Transaction, int], Sequence[Standing]]
 Tell = Callable[[Batch], None]
@@ -117,6 +118,7 @@ class Healer:
         tally.locks_freed += self.free_unheld_locks(this)
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
+        tell_what_is_spared(self._readers, dead, this.now, this.policy)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         return Healed(
             tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
@@ -158,6 +160,10 @@ class Healer:
             logging.WARNING if back or failed else logging.INFO,
             "worker %s (pid %d) is dead: %s; %d tasks put back, %d failed",
             peer.name, peer.pid, found.judgement.because, back, failed,
+            extra=about(
+                worker=peer.name, worker_pid=peer.pid, reason=found.judgement.because,
+                tasks_put_back=back, tasks_failed=failed, run_id=this.run_id,
+            ),
         )  # fmt: skip
 
     def _declare(self, tx: Transaction, found: Judged, this: Round, freed: Rows) -> bool:
@@ -235,9 +241,12 @@ class Healer:
                     continue
                 (standing,) = step.found
                 unfit[standing.seq] = Unfit(standing.id, str(error))
-                log.error("task %s cannot be taken back: %s", standing.id, error)
+                log.error(
+                    "task %s cannot be taken back: %s", standing.id, error,
+                    extra=about(task_id=standing.id, kind=standing.kind, run_id=this.run_id),
+                )  # fmt: skip
                 continue
-            tell_what_moved(step.endings, moved, this.now)
+            tell_what_moved(step.endings, moved, this.now, this.run_id)
             tally.add(moved)
             if moved:
                 this.tell(Batch(tally.put_back, tally.failed, sweep.worker))

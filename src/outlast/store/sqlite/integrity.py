@@ -1,6 +1,5 @@
 """Whether the file is sound, in SQLite's own opinion; asked before anything is changed."""
 
-import logging
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -10,13 +9,14 @@ import apsw
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.worker import PreviousStop
 from outlast.errors import RecoveryFailed
+from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.sqlite.marker import Left
 from outlast.store.sqlite.statements import sql
 
 MOST_ERRORS = 100
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 def check(connection: apsw.Connection, is_quick: bool) -> IntegrityResult:

@@ -1,20 +1,20 @@
 """Who is alive: one judgement, used at open, at claim and by heal."""
 
 import errno
-import logging
 from pathlib import Path
 from typing import NamedTuple
 
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.orphans import Judgement, Patience, Sign, judge_worker
+from outlast.logs import logger
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.lockfile import NOT_WHOLE, Begun, LockFile, ProbedLock, read_begun
 
 # The file is missing, replaced, or not ours to open; any other error says nothing of its owner.
 _NO_LOCK_TO_ASK = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR})
 
-log = logging.getLogger("outlast.heal")
+log = logger("outlast.heal")
 
 
 class Peer(NamedTuple):

@@ -1,12 +1,12 @@
 """Freeing locks that nobody holds any more: those of the dead, by the rule that orphans go by, and
 those whose time has passed. What is found is found again inside the transaction that frees it."""
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from outlast.clock import Instant
 from outlast.domain.orphans import Patience
+from outlast.logs import about, logger
 from outlast.store.sqlite import locks
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, judge
@@ -14,7 +14,7 @@ from outlast.store.sqlite.locks import LockRow
 from outlast.store.sqlite.orphans import was_heard_of
 from outlast.store.sqlite.transaction import Transaction
 
-log = logging.getLogger("outlast.heal")
+log = logger("outlast.heal")
 
 Rows = list[LockRow]
 
@@ -85,9 +85,10 @@ def tell_what_was_freed(freed: Sequence[LockRow], now: Instant) -> None:
         if left_ms > 0:
             log.warning(
                 "lock %s of worker %s is free: the process that held it is dead",
-                one.name, one.worker,
+                one.name, one.worker, extra=about(lock=one.name, worker=one.worker),
             )  # fmt: skip
         else:
             log.warning(
-                "lock %s of worker %s ran out %.1f s ago", one.name, one.worker, -left_ms / 1000
-            )
+                "lock %s of worker %s ran out %.1f s ago", one.name, one.worker, -left_ms / 1000,
+                extra=about(lock=one.name, worker=one.worker),
+            )  # fmt: skip

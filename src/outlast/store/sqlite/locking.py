@@ -1,6 +1,5 @@
 """The store's verbs for named locks."""
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -8,6 +7,7 @@ from outlast.clock import Instant
 from outlast.domain.locks import LockInfo
 from outlast.domain.orphans import Patience
 from outlast.errors import DeclaredDead
+from outlast.logs import logger
 from outlast.store.base import Ticking
 from outlast.store.locking import Locked, LockGrant, LockRequest
 from outlast.store.sqlite import locks
@@ -20,7 +20,7 @@ from outlast.store.sqlite.transaction import Transaction
 
 Free = Callable[[Transaction], Rows]
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class _Asked(NamedTuple):

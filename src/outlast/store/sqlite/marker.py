@@ -5,7 +5,6 @@ suppresses nothing. Each process has its own, so a clean stop cannot clear anoth
 """
 
 import json
-import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import NamedTuple
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.worker import PreviousStop
+from outlast.logs import logger
 from outlast.store.sqlite.files import SideFolder, sync_folder
 
 _SUFFIX = ".session"
 _LONGEST_BYTES = 4096
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class Session(NamedTuple):

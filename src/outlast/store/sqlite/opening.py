@@ -1,6 +1,5 @@
 """Opening a store: to look, which changes nothing, or to serve, which makes it ready first."""
 
-import logging
 import os
 import stat
 import time
@@ -25,6 +24,7 @@ from outlast.errors import (
     StoreNotFound,
     StoreUnwritable,
 )
+from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.records import Opened, Principal
 from outlast.store.sqlite import migrate
@@ -53,7 +53,7 @@ CLEANLY_LEFT = Left(PreviousStop.CLEAN)
 
 MakeStore = Callable[[SideFolder, OpenersLock, Settings, Principal | None, Opened], SqliteStore]
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 def open_to_look(path: Path, settings: Settings) -> SqliteReads:

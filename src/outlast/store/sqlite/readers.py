@@ -1,6 +1,5 @@
 """Reading connections: each read is one consistent snapshot and never waits for the writer."""
 
-import logging
 import threading
 import time
 import weakref
@@ -11,6 +10,7 @@ from typing import TypeVar
 import apsw
 
 from outlast.errors import StoreError
+from outlast.logs import logger
 from outlast.store.sqlite.connection import connect, explained
 from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 CLOSE_TIMEOUT_SECONDS = 30
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class Closed(StoreError):

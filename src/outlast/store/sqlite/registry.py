@@ -5,7 +5,6 @@ and inode. This module is the single place that holds such process-wide state.
 """
 
 import atexit
-import logging
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import TypeVar
 
 from outlast.clock import Instant, SystemClock
 from outlast.errors import InvalidInput, StoreError
+from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.records import Principal
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=SqliteReads)
 
 FORK_PATIENCE_SECONDS = 10.0
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class Registry:

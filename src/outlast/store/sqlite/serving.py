@@ -1,6 +1,5 @@
 """One process's serving of one file: connections, the write path, flushes, closing, forks."""
 
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -8,10 +7,12 @@ from typing import Any, TypeVar
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
 from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
+from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
 from outlast.store.sqlite import locks, settle
 from outlast.store.sqlite.background import Background
+from outlast.store.sqlite.counts import Counts, add_to_counters
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.flush import Flusher, flush
@@ -33,7 +34,7 @@ EPOCH_SHIFT = 40
 # Not the worker's own doing: a lease given back for it must not look as if it had settled.
 GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class Serving(SqliteReads):
@@ -63,6 +64,7 @@ class Serving(SqliteReads):
         self._came_up_empty = False
         self.healed_at_mono_ms: int | None = None
         self._connecting = threading.Lock()
+        self.tallies = Counts()
         self._background = Background()
         self._flusher = Flusher(self.flush_wal, self._background.later, settings)
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
@@ -84,6 +86,10 @@ class Serving(SqliteReads):
         return self._group.submit(
             Exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode))
         ).result()
+
+    def retries(self) -> int:
+        """How often the writers of this process have found the write lock taken."""
+        return self._gate.retries + self._database.writer.retries
 
     def _write(
         self,
@@ -200,6 +206,7 @@ class Serving(SqliteReads):
         self._database.writer.rescue_unlinked_log()
         if not self.closed:
             try:
+                self._before_leaving()
                 self._leave(now)
                 has_left = True
                 self.flush_wal("truncate")
@@ -214,6 +221,16 @@ class Serving(SqliteReads):
         self._holding.end(has_left)
         self._gate.close()
         self._openers.release()
+
+    def _before_leaving(self) -> None:
+        """What a process knows and no row shows goes on record."""
+        self.store_counts()
+
+    def store_counts(self) -> None:
+        """Add what this process counted to what is stored, if it is anything."""
+        with self.tallies.being_stored(self.retries()) as numbers:
+            if numbers:
+                self._write("fold", lambda tx: add_to_counters(tx, numbers))
 
     def _leave(self, now: Instant) -> None:
         """No claim comes after this one transaction, so nothing is left behind."""

@@ -1,6 +1,5 @@
 """The store opened to serve: each verb is one operation handed to the writer."""
 
-import logging
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TypeVar
@@ -15,6 +14,7 @@ from outlast.errors import (
     TaskNotFound,
 )
 from outlast.store.base import Ticking
+from outlast.logs import logger
 from outlast.store.records import (
     Batch,
     Grant,
@@ -56,7 +56,7 @@ SHARED_LIMIT = 1000
 
 _ID_OF = attrgetter("id")
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 
 class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):

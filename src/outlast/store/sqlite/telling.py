@@ -5,39 +5,50 @@ from collections.abc import Sequence
 from functools import partial
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Transition
+from outlast.domain.lifecycle import RecoveryAction, Status, Transition
+from outlast.logs import IDS_LISTED, about, logger
+from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.orphans import expired, held_by
 from outlast.store.sqlite.readers import Readers
-from outlast.store.sqlite.settle import Ending
+from outlast.store.sqlite.settle import Ending, Standing
+from outlast.store.sqlite.telling_claims import ORPHAN_FAILED
 
 MAX_TOLD = 1000
-# Where no log is set up, warnings go to stderr, and nobody may be reading that.
+# A log that a person reads is no place for a million lines.
 MOST_WARNINGS = 100
 
-log = logging.getLogger("outlast.heal")
+log = logger("outlast.heal")
 
 
-def tell_what_moved(endings: Sequence[Ending], moved: Sequence[Transition], now: Instant) -> None:
+def tell_what_moved(
+    endings: Sequence[Ending], moved: Sequence[Transition], now: Instant, run_id: int | None = None
+) -> None:
     """Each task with its holder and how long nothing was heard of it, once it is committed."""
     level = logging.WARNING
     if len(moved) > MOST_WARNINGS:
-        log.warning("%d orphaned tasks were moved, too many to be told one by one", len(moved))
         level = logging.DEBUG
+        log.warning(
+            "%d orphaned tasks were moved, too many to be told one by one", len(moved),
+            extra=about(run_id=run_id, task_ids=[one.id for one, _, _ in endings[:IDS_LISTED]]),
+        )  # fmt: skip
     if not log.isEnabledFor(level):
         return
     for (standing, cause, _), transition in zip(endings, moved, strict=False):
         age_seconds = max(0, now.utc_ms - (standing.heartbeat_at or now.utc_ms)) / 1000
+        word = f"{ORPHAN_FAILED} " if transition.to is Status.FAILED else ""
         log.log(
             level,
-            "task %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s",
-            standing.id,
-            standing.worker,
-            age_seconds,
-            transition.to,
-            transition.reason,
-            cause.error or "it had not begun",
-        )
+            "%stask %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s; %d of %d"
+            " retries and %d of %d crashes are used",
+            word, standing.id, standing.worker, age_seconds, transition.to, transition.reason,
+            cause.error or "it had not begun", transition.retry_count, standing.max_retries,
+            transition.recovery_count, standing.max_recoveries,
+            extra=_about(standing, run_id) | about(
+                status=transition.to, reason=transition.reason, attempt=transition.attempt,
+                retry_count=transition.retry_count, recovery_count=transition.recovery_count,
+            ),
+        )  # fmt: skip
 
 
 def tell_what_stays(readers: Readers, judged: Sequence[Judged], now: Instant) -> None:
@@ -54,8 +65,32 @@ def tell_what_stays(readers: Readers, judged: Sequence[Judged], now: Instant) ->
             if standing.seq not in ran_out:
                 log.debug(
                     "task %s stays with worker %s (pid %d): %s and its lease has not run out",
-                    standing.id,
-                    peer.name,
-                    peer.pid,
-                    found.judgement.because,
-                )
+                    standing.id, peer.name, peer.pid, found.judgement.because,
+                    extra=_about(standing, None) | about(reason=found.judgement.because),
+                )  # fmt: skip
+
+
+def tell_what_is_spared(
+    readers: Readers, dead: Sequence[Judged], now: Instant, policy: RecoveryPolicy
+) -> None:
+    """For who asked for every detail: the orphans that nobody takes back, because of their kind."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    found = readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))
+    for one in dead:
+        found += readers.read("telling", partial(held_by, peer=one.peer, limit=MAX_TOLD))
+    for standing in {one.seq: one for one in found}.values():
+        if policy.action_for(standing.kind) is RecoveryAction.NONE:
+            log.debug(
+                "task %s of worker %s is an orphan and stays as it is: the recovery action of kind"
+                " %s is none",
+                standing.id, standing.worker, standing.kind,
+                extra=_about(standing, None) | about(reason="skipped"),
+            )  # fmt: skip
+
+
+def _about(standing: Standing, run_id: int | None) -> dict[str, object]:
+    return about(
+        task_id=standing.id, kind=standing.kind or None, worker=standing.worker,
+        token=standing.token, run_id=run_id,
+    )  # fmt: skip

@@ -4,7 +4,6 @@ A waiter binds a datagram socket in the side folder for as long as it waits; a c
 empty datagram to each. A hint may be lost, and whoever waits also polls: nothing depends on it.
 """
 
-import logging
 import os
 import select
 import socket
@@ -16,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from outlast import _host
+from outlast.logs import logger
 from outlast.store.sqlite.deaths import DeathWatch, Watching
 from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
@@ -23,7 +23,7 @@ from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
 if TYPE_CHECKING:
     import asyncio
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 _LONGEST_WAIT_SECONDS = 86_400.0
 _LONGEST_QUEUE = 1024

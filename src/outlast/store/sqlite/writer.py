@@ -1,6 +1,5 @@
 """The writing connection: a group of operations, one synced transaction, an honest answer each."""
 
-import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import apsw
 from outlast import _probe
 from outlast._probe import probe
 from outlast.errors import SecondSqliteCopy, StoreReplaced
+from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
@@ -24,7 +24,7 @@ from outlast.store.sqlite.pending import DECIDED, Pending
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import Transaction
 
-log = logging.getLogger("outlast.store")
+log = logger("outlast.store")
 
 _CLOSED = "this store was closed; open it again"
 
@@ -163,6 +163,11 @@ class Writer:
             with suppress(apsw.BusyError):
                 self._tx.control("BEGIN IMMEDIATE")
                 return
+
+    @property
+    def retries(self) -> int:
+        """How often the write lock was taken when we wanted it, in spite of the gate."""
+        return self._blockage.times_met
 
     def _lost_locks(self) -> str:
         return (

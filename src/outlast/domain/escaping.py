@@ -1,0 +1,14 @@
+"""Text that may hold anything, made harmless before it is printed or logged."""
+
+
+def escaped(text: str) -> str:
+    """The text with every character escaped that could move a cursor or hide what follows.
+
+    Control characters, escape sequences, line ends and marks that turn the direction of writing
+    are shown as in Python's source; what can be printed stays as it is.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
