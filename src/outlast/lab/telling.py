@@ -4,9 +4,10 @@ A cursor that is ahead of what its subscriber was told has lost events. Within o
 events come in order, and under one name nobody is told while another is.
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 
 from outlast.domain.duration import Duration
 from outlast.domain.events import ENQUEUED, Event
@@ -18,6 +19,9 @@ from outlast.lab.witness import Witness
 TOLD = "told"
 PATIENCE_SECONDS = 60.0
 
+# A subscription is known by its process and this number.
+_sessions = count()
+
 
 class Listening:
     """Subscribes under a name, hears what there is, and leaves."""
@@ -25,13 +29,11 @@ class Listening:
     def __init__(self, witness: Witness, name: str) -> None:
         self._witness = witness
         self._name = name
-        self._sessions = 0
 
     def hear(self, patience: Duration = PATIENCE_SECONDS) -> None:
         """Be told all that stands in the stream now, from its start when the name is new."""
         witness = self._witness
-        self._sessions += 1
-        session = f"{witness.worker} {id(self)} {self._sessions}"
+        session = f"{os.getpid()}.{next(_sessions)}"
 
         def tell(event: Event) -> None:
             place = {"pos": event.pos, "kind": event.kind, "task": event.task_id}
