@@ -20,17 +20,19 @@ from outlast.engine.intake import Given, Intake, checked_payloads
 from outlast.engine.lease import Lease, ended_leases
 from outlast.engine.locking import Locking
 from outlast.engine.looking import Looking
+from outlast.engine.measuring import Measuring
 from outlast.engine.mending import Mending
 from outlast.engine.registering import Registering
 from outlast.engine.session import Session
 from outlast.engine.target import database_path
+from outlast.engine.tracing import Traceable
 from outlast.engine.vigil import claim_when_ready
 from outlast.engine.watching import Watching
 from outlast.engine.workers import heartbeat
 from outlast.errors import InvalidInput
-from outlast.settings import Settings
 from outlast.logs import Log
 from outlast.logs import logger as our_logger
+from outlast.settings import Settings
 from outlast.store.base import Backend
 from outlast.store.records import FlushResult, Statement
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from outlast.engine.worker import Worker
 
 
-class Outlast(Registering, Looking, Watching, Mending, Locking):
+class Outlast(Registering, Looking, Watching, Mending, Locking, Measuring, Traceable):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to

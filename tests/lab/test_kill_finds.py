@@ -10,7 +10,8 @@ from outlast.lab.kill.judging import foreign, overcharged, troubles_of_going_on,
 from outlast.lab.kill.stage import Rehearsal
 from outlast.lab.kill.state import state_of
 from outlast.lab.kill.sweep import differences
-from outlast.lab.lives import SetClock, founded
+from outlast.lab.lives import founded
+from outlast.lab.set_clock import SetClock
 from tests.lab.planted import planted
 
 

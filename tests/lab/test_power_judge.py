@@ -15,10 +15,10 @@ def _judges_a_planted_defect(defect: str, folder: str) -> None:
 
     from outlast import Outlast
     from outlast.lab.history import ANSWERED, ASKS
-    from outlast.lab.lives import SetClock
     from outlast.lab.power.choices import NONE
     from outlast.lab.power.driving import record_driven
     from outlast.lab.power.judging import Judge
+    from outlast.lab.set_clock import SetClock
     from tests.support.childside import say
 
     def live(path, write):  # type: ignore[no-untyped-def]

@@ -30,6 +30,7 @@ from outlast.engine.heal import Recovery
 from outlast.engine.intake import Given, Intake
 from outlast.engine.session import Session
 from outlast.engine.settle import give_back
+from outlast.engine.tracing import Traceable
 from outlast.engine.vigil import claim_vigil
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
@@ -61,7 +62,7 @@ class _SharingOutlast(Outlast):
         self.path = handle.path
 
 
-class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing):
+class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Traceable):
     """The whole contract for coroutines, on the same store, beside threads and other processes.
 
     Cancelling a call that waits never doubles it: what had not begun never happens, what had
@@ -318,6 +319,10 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing):
     counts = _hopping(Outlast.counts)
     backlog = _hopping(Outlast.backlog)
     stats = _hopping(Outlast.stats)
+    leases = _hopping(Outlast.leases)
+    paused_queues = _hopping(Outlast.paused_queues)
+    ids = _hopping(Outlast.ids)
+    metrics = _hopping(Outlast.metrics)
     workers = _hopping(Outlast.workers)
     is_alive = _hopping(Outlast.is_alive)
     group = _hopping(Outlast.group)

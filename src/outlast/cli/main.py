@@ -20,12 +20,16 @@ COMMANDS = {
     "worker": Lazy("outlast.cli.worker", "worker", "Run a worker, list workers."),
     "enqueue": Lazy("outlast.cli.enqueue", "enqueue", "Store a task of KIND and print its id."),
     "task": Lazy("outlast.cli.task", "task", "Look at tasks, retry and cancel them."),
+    "checkpoint": Lazy(
+        "outlast.cli.checkpoint", "checkpoint", "See what a task recorded of its progress."
+    ),
     "queue": Lazy(
         "outlast.cli.queue",
         "queue",
         "Figures of the queues; pause and resume them; recovery by hand.",
     ),
     "lock": Lazy("outlast.cli.lock", "lock", "See who holds named locks, and free them."),
+    "metrics": Lazy("outlast.cli.metrics", "metrics", "Answer the scrapes of a Prometheus server."),
     "store": Lazy("outlast.cli.store", "store", "Keep the store's file in order."),
     "health": Lazy("outlast.cli.health", "health", "Say whether the store is well."),
     "demo": Lazy("outlast.cli.demo", "demo", "Kill a worker with SIGKILL, and see what survives."),
@@ -82,6 +86,7 @@ class Root(Verbs):
 def _explained(error: BaseException) -> int:
     """Say in one sentence on stderr what went wrong; returns the code to leave with."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
+        _say("interrupted")
         return Exit.INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()

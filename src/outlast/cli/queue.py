@@ -32,8 +32,13 @@ _REPORT = Lazy(
 )
 _EVENTS = Lazy("outlast.cli.events", "events", "Show what happened, in order, a line an event.")
 
+_METRICS = Lazy(
+    "outlast.cli.metrics", "queue_metrics", "Print all metrics in Prometheus' text format."
+)
+_TELLING = {"recovery-report": _REPORT, "events": _EVENTS, "metrics": _METRICS}
 
-@click.group("queue", cls=Verbs, lazy=_MENDING | {"recovery-report": _REPORT, "events": _EVENTS})
+
+@click.group("queue", cls=Verbs, lazy=_MENDING | _TELLING)
 def queue() -> None:
     """Figures of the queues; pause and resume them; recovery by hand."""
 
@@ -57,6 +62,8 @@ def _figures(name: str | None, counts: Mapping[str, int], stats: "Stats") -> Vie
         _leases(stats),
         _checkpoints(stats),
     ]
+    if stats.paused_queues:
+        blocks.insert(1, Lines([f"paused queues: {', '.join(stats.paused_queues)}"]))
     if stats.silent_workers:
         blocks.append(Lines([f"silent workers: {', '.join(stats.silent_workers)}"]))
     return View({"queue": name, "counts": dict(counts), **_data(stats)}, blocks)
@@ -78,15 +85,16 @@ def _by_kind(stats: "Stats") -> Table:
 def _leases(stats: "Stats") -> Table:
     mean = stats.leases.mean_minutes_since_beat
     return Table(
-        ("active", "stale", "mean minutes since beat"),
+        ("active", "stale", "mean minutes since beat", "ran out"),
         [
             (
                 f"{stats.leases.active:,}",
                 f"{stats.leases.stale:,}",
                 "" if mean is None else f"{mean:.2f}",
+                f"{stats.leases.ran_out:,}",
             )
         ],
-        numbers=frozenset({"active", "stale", "mean minutes since beat"}),
+        numbers=frozenset({"active", "stale", "mean minutes since beat", "ran out"}),
         title="leases",
     )
 
@@ -126,6 +134,7 @@ def _data(stats: "Stats") -> dict[str, Any]:
             "active": stats.leases.active,
             "stale": stats.leases.stale,
             "mean_minutes_since_beat": stats.leases.mean_minutes_since_beat,
+            "ran_out": stats.leases.ran_out,
         },
         "checkpoints": [
             {
@@ -139,6 +148,7 @@ def _data(stats: "Stats") -> dict[str, Any]:
             for one in stats.checkpoints
         ],
         "silent_workers": list(stats.silent_workers),
+        "paused_queues": list(stats.paused_queues),
     }
 
 

@@ -31,11 +31,15 @@ class TaskFigures:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFigures:
-    """The leases that are out, those not renewed for two minutes, and the mean time since then."""
+    """The leases that are out, those not renewed for two minutes, and the mean time since then.
+
+    `ran_out` counts those whose time is over, by the clock they run on.
+    """
 
     active: int
     stale: int
     mean_minutes_since_beat: float | None
+    ran_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class Stats:
     """A store in numbers, all from one moment.
 
     `checkpoints` are those of the ten tasks that have most; `silent_workers` are the names of
-    workers that count as alive and have not been heard of for long.
+    workers that count as alive and have not been heard of for long; `paused_queues` hand out
+    nothing.
     """
 
     at: datetime
@@ -63,3 +68,4 @@ class Stats:
     leases: LeaseFigures
     checkpoints: tuple[CheckpointFigures, ...]
     silent_workers: tuple[str, ...]
+    paused_queues: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """The detector: looks for the dead in every serving process, now and then and when told of a death.
 
-It runs in a thread of its own. Claims heal too; the detector is for those who never claim.
+It runs in a thread of its own. Claims heal too; the detector is for those who never claim. It also
+sums up what metrics count, so that whoever looks finds little left to read.
 """
 
 import threading
@@ -63,6 +64,7 @@ class Detector:
             session = self._session
             if session.store.healing_is_due(session.now(), session.settings.patience):
                 heal(session)
+            session.store.fold_metrics()
         except OutlastError as error:
             self._session.log.warning("looking for dead workers failed: %s", error)
         return True

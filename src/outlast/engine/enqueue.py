@@ -12,6 +12,7 @@ from outlast.engine import prepare
 from outlast.engine.ids import new_id
 from outlast.engine.prepare import DEFAULT_QUEUE, MAX_PRIORITY, Options, checked_statements
 from outlast.engine.session import Session
+from outlast.engine.tracing import Sent, Tracing, begun_sending, ended_with
 from outlast.errors import (
     InvalidInput,
     InvalidTransition,
@@ -63,6 +64,11 @@ class Opener(Protocol):
         """The settings of the caller's object."""
         ...
 
+    @property
+    def tracing(self) -> Tracing | None:
+        """Who is told of enqueues."""
+        ...
+
     def now(self) -> Instant:
         """The present moment."""
         ...
@@ -84,10 +90,22 @@ def enqueue(
     """Store one task and return it, or the task its idempotency key already stands for."""
     new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
     session = opener.serve()
-    (stored_id,) = session.store.add((new,), now, also)
+    if opener.tracing is None:
+        (stored_id,) = session.store.add((new,), now, also)
+    else:
+        (stored_id,) = _traced(opener, (new,), now, also)
     if stored_id != new.id or (key is not None and task_id is not None):
         return read(session, Unread(stored_id, _as_task(new._replace(id=stored_id), now)))
     return _as_task(new, now)
+
+
+def _traced(
+    opener: Opener, new: Sequence[NewTask], now: Instant, also: Sequence[Statement]
+) -> list[str]:
+    sending = begun_sending(opener.tracing, new)
+    with ended_with(sending):
+        trace = None if sending is None else sending.trace
+        return opener.serve().store.add(new, now, also, trace)
 
 
 def read(session: Session, unread: Unread) -> Task:
@@ -118,7 +136,11 @@ def enqueue_soon(
             return _as_task(new, now)
         return Unread(stored_id, _as_task(new._replace(id=stored_id), now))
 
-    return opener.serve().store.add_soon((new,), now, also).then(finish)
+    store = opener.serve().store
+    sending = begun_sending(opener.tracing, (new,))
+    if sending is None:
+        return store.add_soon((new,), now, also).then(finish)
+    return Sent(store.add_soon((new,), now, also, sending.trace).then(finish), sending)
 
 
 def check(
@@ -165,7 +187,7 @@ def enqueue_many(
                 f" which commits every {CHUNK}"
             )
         try:
-            ids += opener.serve().store.add(chunk, now, also)
+            ids += _traced(opener, chunk, now, also)
         except InvalidInput as error:
             raise _after_chunks(error, len(ids)) from error
     if also and not ids:

@@ -13,6 +13,7 @@ from outlast.domain.size import Size, size_bytes
 from outlast.engine.arguments import Arguments, wants_context
 from outlast.engine.enqueue import DEFAULT_QUEUE, MAX_PRIORITY, Options
 from outlast.engine.session import Session
+from outlast.engine.tracing import Tracing
 from outlast.errors import InvalidInput
 
 P = ParamSpec("P")
@@ -63,6 +64,8 @@ class TaskFunction(Generic[P, R]):
         self.options = options
         self.is_async = inspect.iscoroutinefunction(fn)
         self.wants_context = wants_context(fn)
+        self.family: Functions | None = None
+        """The functions it is registered with."""
         self._arguments = Arguments(fn, _label(fn, kind))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -133,6 +136,8 @@ class Functions(dict[str, AnyFunction]):
         self.serve = serve
         self.when_stored: Callable[[], None] | None = None
         """Called after tasks of registered kinds were stored, if it is set: to run them at once."""
+        self.tracing: Tracing | None = None
+        """Who is told of their attempts, if anybody is."""
 
     def register(self, function: AnyFunction) -> None:
         """Add a function; another of the same kind is replaced only by its own newer self."""
@@ -143,6 +148,7 @@ class Functions(dict[str, AnyFunction]):
                 f" tasks of kind {function.kind!r}; give one of them a name: @app.task(name=…)"
             )
         self[function.kind] = function
+        function.family = self
 
 
 def kind_of(fn: Callable[..., Any], name: str | None, isolation: str) -> str:

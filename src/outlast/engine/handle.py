@@ -13,6 +13,7 @@ from outlast.engine.lock_keeping import let_all_go
 from outlast.engine.recover import recover
 from outlast.engine.session import Session
 from outlast.engine.settle import release_all
+from outlast.engine.tracing import Tracing
 from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
 from outlast.logs import Log, about
 from outlast.settings import Settings
@@ -44,6 +45,8 @@ class StoreHandle:
         self.now: Callable[[], Instant] = self._clock.now
         """The present moment, from the injected clock."""
         self._recovery = recovery or recover
+        self.tracing: Tracing | None = None
+        """Who is told of each enqueue, if anybody is."""
         self._log = log
         self._reset()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from outlast.engine.job import Begun, Job, Laid
 from outlast.engine.run import Ended, execute, failed
+from outlast.engine.tracing import traced
 
 if TYPE_CHECKING:
     from outlast.engine.isolated import IsolatedSlot
@@ -100,7 +101,7 @@ class Threads:
                         child.lock_descriptor = self.lock_descriptor
                         ended = _run_isolated(child, job)
                     else:
-                        ended = execute(job.function, job.claimed, job.ctx)
+                        ended = _run(job)
                     self._laid(job, ended)
                     del ended
                 self._slots.give_back()
@@ -130,13 +131,24 @@ def _end_child(child: "IsolatedSlot", job: Job, reason: str) -> None:
     child.kill(reason, only=job.grant)
 
 
+def _run(job: Job) -> Ended:
+    function, claimed = job.function, job.claimed
+    return traced(function, claimed, lambda _: execute(function, claimed, job.ctx))
+
+
 def _run_isolated(child: "IsolatedSlot", job: Job) -> Ended:
     job.interrupt = lambda reason: _end_child(child, job, reason)
     try:
         if job.ctx.cancelled:
             return Ended(error="called off before it began")
         limit_seconds = job.function.options.timeout_seconds
-        return child.run(job.function, job.claimed, job.ctx, timeout_seconds=limit_seconds)
+        return traced(
+            job.function,
+            job.claimed,
+            lambda trace: child.run(
+                job.function, job.claimed, job.ctx, timeout_seconds=limit_seconds, trace=trace
+            ),
+        )
     except Exception as error:
         return failed(error)
     finally:

@@ -18,7 +18,7 @@ from outlast.engine.isolated_letters import Job, Place, ToHandler
 from outlast.engine.isolated_load import Unreachable, place_of, refuse_while_loading
 from outlast.engine.isolated_process import Death, IsolatedProcess, Over
 from outlast.engine.run import Ended, failed
-from outlast.store.records import Claimed, Grant
+from outlast.store.records import Claimed, Grant, Trace
 
 LOADING_SECONDS = 300.0
 GOODBYE_SECONDS = 2.0
@@ -61,6 +61,7 @@ class IsolatedSlot:
         ctx: Context,
         *,
         timeout_seconds: float | None = None,
+        trace: Trace | None = None,
     ) -> Ended:
         """Run a handler to its end: its own, that of its process, or the one it was given.
 
@@ -77,6 +78,7 @@ class IsolatedSlot:
                 claimed,
                 function.options.memory_limit_bytes,
                 [os.fsencode(one) for one in sys.argv],
+                trace,
             )
             return self._run(job, ctx, timeout_seconds)
         except Unreachable as error:

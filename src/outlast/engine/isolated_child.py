@@ -23,6 +23,7 @@ from outlast.engine.isolated_letters import Answer, Call, FromHandler, Job, Plac
 from outlast.engine.isolated_load import load
 from outlast.engine.letters import Wire
 from outlast.engine.run import Ended, execute, execute_async, failed
+from outlast.engine.tracing import inside
 from outlast.errors import LeaseInherited, LeaseLost
 
 _MIB = 1 << 20
@@ -180,11 +181,12 @@ def _executed(job: Job, line: Line, asking: Asking, loaded: dict[Place, AnyFunct
             return failed(error)
     ctx = IsolatedContext(asking.ask, job.claimed)
     line.send(FromHandler(has_begun=True))
-    if not function.is_async:
-        return execute(function, job.claimed, ctx)
-    import asyncio
+    with inside(function, job.trace):
+        if not function.is_async:
+            return execute(function, job.claimed, ctx)
+        import asyncio
 
-    return asyncio.run(execute_async(function, job.claimed, ctx))
+        return asyncio.run(execute_async(function, job.claimed, ctx))
 
 
 def _with_limit(error: str | None, job: Job, peak_bytes: int | None) -> str | None:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from outlast.engine.run import Ended
-from outlast.store.records import Claimed
+from outlast.store.records import Claimed, Trace
 
 Verb = Literal["checkpoint", "complete", "latest_checkpoint", "progress", "stopping"]
 
@@ -28,6 +28,7 @@ class Job(msgspec.Struct, array_like=True):
     claimed: Claimed
     memory_limit_bytes: int | None
     argv: list[bytes]
+    trace: Trace | None = None
 
 
 class Call(msgspec.Struct, array_like=True):

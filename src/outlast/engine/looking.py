@@ -3,7 +3,7 @@
 from typing import Any
 
 from outlast.domain.duration import Duration
-from outlast.domain.figures import Backlog, Stats
+from outlast.domain.figures import Backlog, LeaseFigures, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.orphans import Patience
@@ -85,6 +85,19 @@ class Looking:
     def stats(self) -> Stats:
         """Tasks by kind and status, the health of leases, the growth of checkpoints."""
         return self._handle.look().stats(self._handle.now(), self._patience.stale_ms)
+
+    def leases(self) -> LeaseFigures:
+        """How many leases are out, how many of them were not renewed lately or have run out."""
+        return self._handle.look().leases(self._handle.now())
+
+    def paused_queues(self) -> list[str]:
+        """The queues that hand out nothing, by name."""
+        return self._handle.look().paused_queues()
+
+    def ids(self, beginning: str, limit: int = 10) -> list[str]:
+        """The ids of tasks that begin so, in their order."""
+        limit = checked_whole(limit, "limit", 1, MAX_LISTED)
+        return self._handle.look().ids_beginning(checked_id(beginning), limit)
 
     def workers(self, limit: int = 1000) -> list[WorkerInfo]:
         """Workers, newest first, the dead among them: how each is, what it holds and serves."""

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from outlast.engine.hands import Slots
 from outlast.engine.job import Begun, Job, Laid
-from outlast.engine.run import Ended, execute_async
+from outlast.engine.run import Ended, execute_async, failed
+from outlast.engine.tracing import traced_on_loop
 from outlast.logs import logger
 
 CLEANING_UP_SECONDS = 0.5
@@ -97,7 +98,7 @@ class Loop:
         if job.ctx.cancelled:
             ended = Ended(error="called off before it began")
         else:
-            ended = await execute_async(job.function, job.claimed, job.ctx)
+            ended = await _executed(job)
         job.interrupt = None
         # A cancellation was meant for the handler, which has ended.
         while me.cancelling():
@@ -141,3 +142,16 @@ class Loop:
         if workers:
             await asyncio.wait(workers, timeout=CLEANING_UP_SECONDS)
         self._loop.stop()
+
+
+async def _executed(job: Job) -> Ended:
+    with traced_on_loop(job.function, job.claimed) as tracing:
+        if tracing is None:
+            return await execute_async(job.function, job.claimed, job.ctx)
+        try:
+            await tracing.note()
+        except BaseException as error:
+            # Called off before the handler began.
+            return failed(error)
+        tracing.ended = await execute_async(job.function, job.claimed, job.ctx)
+        return tracing.ended

@@ -104,10 +104,13 @@ class Worker:
         if desk is not None:
             desk.stop(self._stop_requested)
 
-    def run(self, until_empty: bool = False) -> Tally:
+    def run(
+        self, until_empty: bool = False, on_signal: Callable[[bool], None] | None = None
+    ) -> Tally:
         """Work until stopped, or with `until_empty` until nothing is left to be done.
 
-        In the main thread SIGTERM and SIGINT stop it politely; a second one, at once.
+        In the main thread SIGTERM and SIGINT stop it politely; a second one, at once. `on_signal`
+        is told so, inside the signal's handler: with True when it is to stop at once.
         """
         # A script without a guard would start a second worker inside its own handler's process.
         refuse_while_loading()
@@ -119,7 +122,7 @@ class Worker:
             with self._enlisted(session):
                 desk = self._desk_for(session, kinds, until_empty)
                 try:
-                    self._serve(desk, until_empty)
+                    self._serve(desk, until_empty, on_signal)
                 finally:
                     self._leave(session)
             return self.tally
@@ -160,11 +163,19 @@ class Worker:
             prefetch=self._options.prefetch,
         )
 
-    def _serve(self, desk: Desk, until_empty: bool) -> None:
+    def _serve(
+        self, desk: Desk, until_empty: bool, on_signal: Callable[[bool], None] | None
+    ) -> None:
         self._desk = desk
         if self._stop_requested is not None:
             desk.stop(self._stop_requested)
-        with stopped_by_signals(self.stop), Systemd(lambda: desk.is_ready) as systemd:
+
+        def answer(at_once: bool) -> None:
+            self.stop(at_once)
+            if on_signal is not None:
+                on_signal(at_once)
+
+        with stopped_by_signals(answer), Systemd(lambda: desk.is_ready) as systemd:
             desk.serve(until_empty, systemd.tick)
 
     def _kinds(self) -> tuple[str, ...]:

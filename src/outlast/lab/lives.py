@@ -15,14 +15,14 @@ import apsw
 
 from outlast import _probe
 from outlast.api import Outlast
-from outlast.clock import Instant
-from outlast.domain.duration import Duration, duration_ms
 from outlast.engine.lease import Lease
 from outlast.errors import PermanentError
 from outlast.lab.grouping import in_one_group
 from outlast.lab.history import KILLED, Write, host_seconds
 from outlast.lab.inside import store_of
 from outlast.lab.locks import Locker
+from outlast.lab.measuring import count_and_trace
+from outlast.lab.set_clock import SetClock
 from outlast.lab.telling import Listening
 from outlast.lab.witness import Witness
 from outlast.settings import Settings
@@ -41,25 +41,6 @@ class Life(NamedTuple):
     live: Callable[[Path, Write], None]
     probes: frozenset[str] = frozenset()
     writes_from: str | None = None
-
-
-class SetClock:
-    """A clock that stands where it is set."""
-
-    def __init__(self, days: int = 0) -> None:
-        self._utc_ms = 1_800_000_000_000
-        self._mono_ms = 1_000_000
-        self.advance(days * 86_400)
-
-    def now(self) -> Instant:
-        """The moment it was last set to."""
-        return Instant(self._utc_ms, self._mono_ms)
-
-    def advance(self, duration: Duration) -> None:
-        """Let time pass."""
-        ms = duration_ms(duration, "duration")
-        self._utc_ms += ms
-        self._mono_ms += ms
 
 
 def opened(path: Path, write: Write, days_later: int = 0) -> tuple[Witness, SetClock]:
@@ -198,7 +179,7 @@ def heal(path: Path, write: Write) -> None:
 
 
 def keep(path: Path, write: Write) -> None:
-    """Flushes of each kind, pauses, parking, and a clean leave with leases out."""
+    """Flushes of each kind, pauses, parking, sums and traces, a clean leave with leases out."""
     one, _ = opened(path, write)
     for mode in ("passive", "full", "restart", "truncate"):
         one.enqueue(f"before {mode}", "z" * 3000)
@@ -208,6 +189,7 @@ def keep(path: Path, write: Write) -> None:
     one.park_task("t-0")
     one.unpark_task("t-0")
     one.resolve("t-1")
+    count_and_trace(one)
     one.claim(limit=2)
     one.named("b").prefetch(limit=2)
     one.close()
@@ -330,6 +312,8 @@ LIVES = {
             | _each("pause")
             | _each("park")
             | _each("resolve")
+            | _each("fold")
+            | _each("trace")
             | _each("close")
         ),
     ),

@@ -13,6 +13,7 @@ from outlast.domain.task import Checkpoint, Task
 from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.locking import StoreLocks
+from outlast.store.measuring import StoreMeasures
 from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
     Batch,
@@ -31,6 +32,7 @@ from outlast.store.records import (
     RunStart,
     Settlement,
     Statement,
+    Trace,
 )
 
 __all__ = ["Backend", "LeaseLength", "Store", "StoreReads", "TaskListing", "Ticking", "Turn"]
@@ -54,20 +56,31 @@ class Turn(Protocol):
         ...
 
 
-class Store(StoreReads, StoreLocks, Protocol):
+class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
     """A queue's storage, opened to serve. Each verb that writes is one durable transaction."""
 
     healed_at_mono_ms: int | None
     """When a claim last looked for the dead, for all who share this store."""
 
     def add(
-        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement] = (),
+        trace: Trace | None = None,
     ) -> list[str]:
-        """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
+        """Insert tasks, or find those their idempotency keys already stand for; returns ids.
+
+        With a trace, what is new is stored as enqueued in that context.
+        """
         ...
 
     def add_soon(
-        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement] = (),
+        trace: Trace | None = None,
     ) -> Future[list[str]]:
         """The same as a future."""
         ...

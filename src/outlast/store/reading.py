@@ -5,7 +5,7 @@ from typing import Protocol
 
 from outlast.clock import Instant
 from outlast.domain.events import Cursor, Page, Subscriber
-from outlast.domain.figures import Backlog, Stats
+from outlast.domain.figures import Backlog, LeaseFigures, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
 from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport, Suspect
@@ -13,6 +13,7 @@ from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
 from outlast.store.locking import LockReads
+from outlast.store.measuring import MeasureReads
 from outlast.store.records import (
     Ahead,
     Grant,
@@ -36,7 +37,7 @@ class TaskListing(Protocol):
         ...
 
 
-class StoreReads(LockReads, Protocol):
+class StoreReads(LockReads, MeasureReads, Protocol):
     """What can be asked of a store that was opened only to look."""
 
     @property
@@ -138,6 +139,18 @@ class StoreReads(LockReads, Protocol):
 
     def paused(self, queue: str) -> bool:
         """Whether a queue is paused."""
+        ...
+
+    def paused_queues(self) -> list[str]:
+        """The queues that hand out nothing, by name."""
+        ...
+
+    def leases(self, now: Instant) -> LeaseFigures:
+        """How many leases are out, how many of them were not renewed lately or have run out."""
+        ...
+
+    def ids_beginning(self, start: str, limit: int) -> list[str]:
+        """The ids of tasks that begin so, in their order."""
         ...
 
     def ended_among(self, task_ids: Sequence[str]) -> list[str]:

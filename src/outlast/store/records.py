@@ -39,6 +39,32 @@ class NewTask(NamedTuple):
     key: Key | None = None
 
 
+class Trace(NamedTuple):
+    """The context of a span, in the words of W3C Trace Context."""
+
+    traceparent: str
+    tracestate: str | None = None
+
+
+class TaskTrace(NamedTuple):
+    """The context a task was enqueued in, and the one of the last attempt that was traced."""
+
+    traceparent: str | None
+    tracestate: str | None
+    attempt_traceparent: str | None
+
+    @property
+    def origin(self) -> Trace | None:
+        """Where it was enqueued."""
+        return None if self.traceparent is None else Trace(self.traceparent, self.tracestate)
+
+    @property
+    def last_attempt(self) -> Trace | None:
+        """The attempt before this one."""
+        before = self.attempt_traceparent
+        return None if before is None else Trace(before)
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
     """What a claimer wants: from which queues, in order, and narrowed to what."""

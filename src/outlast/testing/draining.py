@@ -15,7 +15,9 @@ from outlast.engine.functions import AnyFunction, Functions
 from outlast.engine.lease import Lease
 from outlast.engine.looking import MAX_LISTED
 from outlast.engine.run import Ended, execute, execute_async
+from outlast.engine.tracing import traced
 from outlast.errors import LeaseLost
+from outlast.store.records import Trace
 
 WORKER = "drain"
 
@@ -183,9 +185,13 @@ class _Draining:
 
 def _executed(function: AnyFunction, lease: Lease) -> Ended:
     ctx = Context(lease.session, lease.claimed)
-    if function.is_async:
-        return _awaited(execute_async(function, lease.claimed, ctx))
-    return execute(function, lease.claimed, ctx)
+
+    def run(_: Trace | None) -> Ended:
+        if function.is_async:
+            return _awaited(execute_async(function, lease.claimed, ctx))
+        return execute(function, lease.claimed, ctx)
+
+    return traced(function, lease.claimed, run)
 
 
 def _awaited(execution: Coroutine[Any, Any, Ended]) -> Ended:

@@ -18,7 +18,8 @@ from pathlib import Path
 from outlast.api import Outlast
 from outlast.lab.history import Line, LineFile
 from outlast.lab.io_faults.trial import NOTE, UnderWay, go_on
-from outlast.lab.lives import SETTINGS, SetClock, nth
+from outlast.lab.lives import SETTINGS, nth
+from outlast.lab.set_clock import SetClock
 from outlast.lab.witness import Witness
 
 DATABASE = "work.db"

@@ -22,7 +22,8 @@ from outlast.lab.history import ANSWERED, Line, LineFile, read_lines
 from outlast.lab.io_faults import trial
 from outlast.lab.io_faults.faults import DEADLY, Fault, case_of
 from outlast.lab.io_faults.judging import Left, judge, read_copy
-from outlast.lab.lives import LIVES, SetClock
+from outlast.lab.lives import LIVES
+from outlast.lab.set_clock import SetClock
 
 PATIENCE_SECONDS = 40
 _OPENED_OF = 4

@@ -14,8 +14,8 @@ from outlast.errors import OutlastError
 from outlast.lab.history import History, Line, history_of
 from outlast.lab.invariants import violations
 from outlast.lab.kill.state import copied
-from outlast.lab.lives import SetClock
 from outlast.lab.replay import FINAL
+from outlast.lab.set_clock import SetClock
 from outlast.lab.stored import Stored, changed_tables, read_stored
 from outlast.lab.wholeness import violations_of_file
 

@@ -29,7 +29,8 @@ from outlast.lab.kill.judging import (
 from outlast.lab.kill.moments import history_in
 from outlast.lab.kill.speech import LINE, PATIENCE_SECONDS, RAISED, SHORT, say
 from outlast.lab.kill.victims import produces
-from outlast.lab.lives import LIVES, SetClock
+from outlast.lab.lives import LIVES
+from outlast.lab.set_clock import SetClock
 
 KIND = "memory"
 ENGINE, PROCESS, KILLED = "engine", "process", "killed"

@@ -39,7 +39,11 @@ CONTENT = {
     "locks": """
         SELECT name, holder, worker_id, token, acquired_at, expires_at, expires_mono_ms
         FROM locks ORDER BY name""",
-    "counters": "SELECT * FROM counters ORDER BY name",
+    # How often the write lock was taken depends on who else is at it.
+    "counters": "SELECT * FROM counters WHERE name <> 'busy_retries' ORDER BY name",
+    "sums": "SELECT * FROM metric_rollup ORDER BY 1, 2, 3, 4, 5, 6, 7",
+    "pairs": "SELECT * FROM metric_pairs ORDER BY queue, kind",
+    "traces": "SELECT * FROM task_traces ORDER BY task_seq",
     "events": "SELECT pos, kind, worker_id, run_id, at FROM events ORDER BY pos",
     "cursors": "SELECT * FROM cursors ORDER BY name",
     "workers": "SELECT seq, name, state, registered_at, ended_at FROM workers ORDER BY seq",

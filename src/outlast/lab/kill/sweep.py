@@ -23,7 +23,8 @@ from outlast.lab.kill.judging import (
 from outlast.lab.kill.stage import Rehearsal
 from outlast.lab.kill.state import State, copied, state_of
 from outlast.lab.kill.writes import HALF, WHOLE
-from outlast.lab.lives import LIVES, MIGRATING, SetClock
+from outlast.lab.lives import LIVES, MIGRATING
+from outlast.lab.set_clock import SetClock
 
 KIND = "probe"
 AFTER_DAYS = 2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.lab.lives import SetClock
+from outlast.lab.set_clock import SetClock
 from outlast.store.sqlite.lockfile import ProbedLock
 
 HEADER_BYTES = 96

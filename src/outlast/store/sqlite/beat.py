@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 
 from outlast.clock import Instant
 from outlast.domain import codec
+from outlast.domain.marks import FENCED_WRITES
 from outlast.errors import DeclaredDead
-from outlast.store.base import Ticking
 from outlast.logs import logger
+from outlast.store.base import Ticking
 from outlast.store.records import Grant
+from outlast.store.sqlite.counts import add_to_counters
 from outlast.store.sqlite.leases import renew_leases
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction, Values
@@ -38,11 +40,16 @@ class Beating(Serving):
             "peak_memory_bytes": peak_memory_bytes,
         }
 
-        def operation(tx: Transaction, row: int, moment: Instant) -> list[bool]:
-            tx.run("beat_worker", values | _moment(row, moment))
-            return renew_leases(tx, grants, moment)
+        with self.tallies.being_stored(self.retries()) as numbers:
 
-        return self._as_worker(worker, now, clock, operation)
+            def operation(tx: Transaction, row: int, moment: Instant) -> list[bool]:
+                tx.run("beat_worker", values | _moment(row, moment))
+                add_to_counters(tx, numbers)
+                return renew_leases(tx, grants, moment)
+
+            answers = self._as_worker(worker, now, clock, operation)
+        self.tallies.add(FENCED_WRITES, answers.count(False))
+        return answers
 
     def heartbeat(
         self, worker: str, task_ids: Sequence[str], progress: str | None, now: Instant

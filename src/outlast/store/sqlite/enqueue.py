@@ -9,7 +9,7 @@ from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
-from outlast.store.records import Key, NewTask
+from outlast.store.records import Key, NewTask, Trace
 from outlast.store.sqlite.transaction import Transaction, chunks
 
 INLINE_BYTES = 2048
@@ -37,6 +37,11 @@ def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> lis
     _inherit_keys(tx, fresh, now)
     probe("enqueue.inserted")
     return [twin or task.id for task, twin in zip(new, known, strict=True)]
+
+
+def add_traces(tx: Transaction, new: Sequence[NewTask], trace: Trace) -> None:
+    """Note in which context the new ones among these were enqueued."""
+    tx.run_many("add_trace", [{"id": task.id} | trace._asdict() for task in new])
 
 
 def add_together(

@@ -30,7 +30,6 @@ def backlog(tx: Transaction, queue: str | None, limit: int) -> Backlog:
 
 def stats(tx: Transaction, now: Instant, stale_ms: int) -> Stats:
     """The monitoring queries of the schema seed, and who is silent."""
-    leases = tx.row("lease_figures", {"now": now.utc_ms, "stale_ms": STALE_LEASE_MS})
     silence = {
         "now": now.utc_ms,
         "mono": now.mono_ms,
@@ -44,7 +43,7 @@ def stats(tx: Transaction, now: Instant, stale_ms: int) -> Stats:
             TaskFigures(kind, Status(status), count, hours)
             for kind, status, count, hours in tx.rows("task_figures", {"now": now.utc_ms})
         ),
-        leases=LeaseFigures(*(leases or (0, 0, None))),
+        leases=leases(tx, now),
         checkpoints=tuple(
             CheckpointFigures(task_id, group, count, last, utc_of(first_at), utc_of(last_at))
             for task_id, group, count, last, first_at, last_at in tx.rows(
@@ -52,4 +51,18 @@ def stats(tx: Transaction, now: Instant, stale_ms: int) -> Stats:
             )
         ),
         silent_workers=tuple(name for (name,) in tx.rows("silent_workers", silence)),
+        paused_queues=tuple(paused(tx)),
     )
+
+
+def leases(tx: Transaction, now: Instant) -> LeaseFigures:
+    """The leases that are out; whether one's time is over says the clock it runs on."""
+    row = tx.row("lease_figures", {"now": now.utc_ms, "stale_ms": STALE_LEASE_MS})
+    active, stale, mean_minutes = row or (0, 0, None)
+    values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id()}
+    return LeaseFigures(active, stale, mean_minutes, tx.value("leases_ran_out", values))
+
+
+def paused(tx: Transaction) -> list[str]:
+    """The queues that hand out nothing, by name."""
+    return sorted(name for (name,) in tx.rows("paused_queues"))

@@ -32,6 +32,7 @@ class Blockage:
     def __init__(self) -> None:
         self._since = 0.0
         self.last_met = NEVER
+        self.times_met = 0
 
     def met(self) -> float:
         """The lock is taken: since when, as far as somebody here has been trying all along."""
@@ -39,6 +40,7 @@ class Blockage:
         if now - self.last_met > _SAME_BLOCKAGE_SECONDS:
             self._since = now
         self.last_met = now
+        self.times_met += 1
         return self._since
 
 
@@ -120,6 +122,11 @@ class WriteGate:
             with suppress(BlockingIOError):
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
                 return
+
+    @property
+    def retries(self) -> int:
+        """How often somebody here found it taken and tried again."""
+        return self._blockage.times_met
 
     def _holder(self) -> int | None:
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]

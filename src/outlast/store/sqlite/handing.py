@@ -5,6 +5,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from outlast.clock import Instant
+from outlast.domain.marks import FENCED_WRITES
 from outlast.domain.task import Task
 from outlast.errors import DeclaredDead
 from outlast.logs import logger
@@ -74,6 +75,7 @@ class Handing(Serving):
             answers = done.answers if answers is None else answers
             if done.claimed is not None:
                 self._came_up_empty = not done.claimed and request.limit > 0
+                self.tallies.add(FENCED_WRITES, answers.count(None))
                 return Exchanged(answers, done.claimed)
 
     def _would_come_up_empty(self, request: ClaimRequest, now: Instant) -> bool:

@@ -29,11 +29,13 @@ from outlast.store.records import (
 )
 from outlast.store.sqlite import figures, migrate, runs
 from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.glances import Glances
 from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.leases import held_among
 from outlast.store.sqlite.listing import Listing, Wanted, newest
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.lock_reads import LockReading
+from outlast.store.sqlite.metric_reads import MetricReading
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out, names
 from outlast.store.sqlite.planning import Planner
@@ -49,7 +51,7 @@ T = TypeVar("T")
 AHEAD_LIMIT = 1000
 
 
-class SqliteReads(StreamReads, LockReading):
+class SqliteReads(StreamReads, LockReading, MetricReading, Glances):
     """Answers questions from consistent snapshots; changes nothing."""
 
     def __init__(self, readers: Readers, folder: SideFolder, openers: OpenersLock) -> None:

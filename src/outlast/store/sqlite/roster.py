@@ -1,5 +1,6 @@
 """The workers as their table and the kernel tell of them: who lives, who holds and serves what."""
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
@@ -35,6 +36,8 @@ class Listed(NamedTuple):
     stuck: str | None
 
 
+_LISTED_STATES = (WorkerState.ALIVE, WorkerState.STALE, WorkerState.DEAD)
+
 LISTED_COLUMNS = slice(PEER_COLUMNS, PEER_COLUMNS + len(Listed._fields))
 LEASE_COLUMNS = slice(LISTED_COLUMNS.stop, None)
 
@@ -62,6 +65,14 @@ class Roster:
         """Those that nobody has declared dead, perhaps of one name."""
         rows = sorted(tx.rows("workers_living", {"name": name}), key=_seq, reverse=True)
         return [self._info(tx, row) for row in rows]
+
+    def states(self, tx: Transaction) -> dict[str, int]:
+        """How many of those that nobody has declared dead are in which state."""
+        rows = tx.rows("workers_living", {"name": None})
+        found = Counter(
+            self._state(Peer(*row[:PEER_COLUMNS]), Listed(*row[LISTED_COLUMNS])) for row in rows
+        )
+        return {state.value: found[state] for state in _LISTED_STATES}
 
     def holder(self, row: Row) -> Holder:
         """Who holds a task, and whether it still can."""

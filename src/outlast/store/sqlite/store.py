@@ -7,14 +7,15 @@ from typing import TypeVar
 from outlast.clock import Instant
 from outlast.domain.events import PARKED, QUEUE_PAUSED, QUEUE_RESUMED, UNPARKED
 from outlast.domain.lifecycle import Cause, Outcome, Parked
+from outlast.domain.marks import FENCED_WRITES
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
     InvalidTransition,
     LeaseLost,
     TaskNotFound,
 )
-from outlast.store.base import Ticking
 from outlast.logs import logger
+from outlast.store.base import Ticking
 from outlast.store.records import (
     Batch,
     Grant,
@@ -24,6 +25,7 @@ from outlast.store.records import (
     RecoveryPolicy,
     Settlement,
     Statement,
+    Trace,
 )
 from outlast.store.sqlite import checkpoints, enqueue, settle
 from outlast.store.sqlite.beat import Beating
@@ -31,6 +33,7 @@ from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
 from outlast.store.sqlite.heal import Healer, Round
 from outlast.store.sqlite.locking import Locking
+from outlast.store.sqlite.measuring import Measuring
 from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
@@ -59,29 +62,40 @@ _ID_OF = attrgetter("id")
 log = logger("outlast.store")
 
 
-class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):
+class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring):
     """The verbs of the Store protocol on SQLite."""
 
     def add(
-        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement] = (),
+        trace: Trace | None = None,
     ) -> list[str]:
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
-        return self.add_soon(new, now, also).result()
+        return self.add_soon(new, now, also, trace).result()
 
     def add_soon(
-        self, new: Sequence[NewTask], now: Instant, also: Sequence[Statement] = ()
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement] = (),
+        trace: Trace | None = None,
     ) -> Pending[list[str]]:
         """The future of such an insertion."""
 
         def operation(tx: Transaction) -> Ids:
             ids = enqueue.add_tasks(tx, new, now)
+            if trace is not None:
+                enqueue.add_traces(tx, new, trace)
             if also and ids == [task.id for task in new]:
                 self._database.callers.run(also)
             return ids
 
         is_alone = bool(also) or len(new) > SHARED_LIMIT
         task_ids = map(_ID_OF, new)
-        together, inputs = enqueue.add_together, (new, now)
+        # What is traced brings rows of its own along, and is not merged with other callers'.
+        together, inputs = None if trace else enqueue.add_together, (new, now)
         return self._group.submit(
             Operation("enqueue", operation, task_ids, is_alone, together, inputs, LOOKING_FOR_WORK)
         )
@@ -106,7 +120,9 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):
 
         def finish(outcome: Outcomes) -> Answers:
             try:
-                return _settled(settlements, outcome())
+                verdicts = outcome()
+                self.tallies.add(FENCED_WRITES, verdicts.count(None))
+                return _settled(settlements, verdicts)
             finally:
                 if pending.committed:
                     # Also when its caller was cancelled and will never know.
@@ -153,7 +169,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):
         lease_ms: int,
         stage: str | None = None,
         clock: Ticking | None = None,
-    ) -> Pending[list[bool]]:
+    ) -> Then[list[bool], list[bool]]:
         """The future of such a renewal."""
 
         def operation(tx: Transaction) -> Answers:
@@ -161,7 +177,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):
             times = {"now": utc_ms, "mono": mono_ms, "lease_ms": lease_ms, "stage": stage}
             return [tx.run("renew_lease", grant._asdict() | times) == 1 for grant in grants]
 
-        return self._submit("renew", operation)
+        return self._submit("renew", operation).then(self._refusals_counted)
 
     def note_start(self, grant: Grant) -> None:
         """Record that a prefetched task's work begins now; unsynced, but it survives kill -9."""
@@ -218,11 +234,19 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking):
 
     def add_checkpoint_soon(
         self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
-    ) -> Pending[Checkpoint]:
+    ) -> Then[Checkpoint, Checkpoint]:
         """The future of such an appending."""
+
+        def finish(outcome: Callable[[], Checkpoint]) -> Checkpoint:
+            try:
+                return outcome()
+            except LeaseLost:
+                self.tallies.add(FENCED_WRITES, 1)
+                raise
+
         return self._submit(
             "checkpoint", lambda tx: checkpoints.add(tx, grant, task_id, new, now), [task_id]
-        )
+        ).then(finish)
 
     def trim_checkpoints(self, task_id: str, keep: int, now: Instant) -> int:
         """Drop all but the newest checkpoints, sparing what a resume needs."""

@@ -1,0 +1,39 @@
+"""What a store keeps for metrics and traces: the questions, and the few verbs that write."""
+
+from typing import Protocol
+
+from outlast.clock import Instant
+from outlast.domain.marks import Figures
+from outlast.domain.orphans import Patience
+from outlast.store.future import Future
+from outlast.store.records import Grant, TaskTrace
+
+# Below this the sums cost more than they spare whoever looks.
+FOLD_WORTH = 1000
+
+
+class MeasureReads(Protocol):
+    """What can be asked of a store that was opened only to look."""
+
+    def figures(self, now: Instant, patience: Patience) -> Figures:
+        """What metrics are made of, from one consistent read."""
+        ...
+
+    def trace_of(self, seq: int) -> TaskTrace | None:
+        """Where a task came from, and who was at it last, if anybody traces it."""
+        ...
+
+
+class StoreMeasures(Protocol):
+    """What needs a store that is served."""
+
+    def note_trace_soon(self, grant: Grant, traceparent: str) -> Future[bool]:
+        """The future of a note that this attempt is traced; False if its lease is not current."""
+        ...
+
+    def fold_metrics(self, least: int = FOLD_WORTH) -> int:
+        """Sum up what happened, if it is so many positions or more; how many were summed up.
+
+        What this process counted for itself is stored in any case.
+        """
+        ...

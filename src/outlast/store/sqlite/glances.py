@@ -1,0 +1,37 @@
+"""Quick questions of those who watch a store: its leases, its paused queues, ids by their start."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from outlast.clock import Instant
+from outlast.domain.figures import LeaseFigures
+from outlast.store.sqlite import figures
+from outlast.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+
+_BEYOND_ALL = "\U0010ffff"
+
+
+class Reading(Protocol):
+    """What the questions below are asked of."""
+
+    def _read(self, context: str, query: Callable[[Transaction], T]) -> T: ...
+
+
+class Glances:
+    """The questions, for a store that can be read; none of them reads all tasks."""
+
+    def paused_queues(self: Reading) -> list[str]:
+        """The queues that hand out nothing, by name."""
+        return self._read("reading queues", figures.paused)
+
+    def leases(self: Reading, now: Instant) -> LeaseFigures:
+        """How many leases are out, how many of them were not renewed lately or have run out."""
+        return self._read("counting leases", lambda tx: figures.leases(tx, now))
+
+    def ids_beginning(self: Reading, start: str, limit: int) -> list[str]:
+        """The ids of tasks that begin so, in their order."""
+        values = {"first": start, "beyond": start + _BEYOND_ALL, "limit": limit}
+        rows = self._read("looking for ids", lambda tx: tx.rows("ids_beginning", values))
+        return [task_id for (task_id,) in rows]

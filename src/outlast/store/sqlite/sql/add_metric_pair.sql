@@ -1,0 +1,1 @@
+INSERT INTO metric_pairs (queue, kind) VALUES (:queue, :kind) ON CONFLICT DO NOTHING

@@ -1,0 +1,1 @@
+SELECT id FROM tasks WHERE id >= :first AND id < :beyond ORDER BY id LIMIT :limit

@@ -1,0 +1,1 @@
+SELECT queue, kind FROM metric_pairs

@@ -1,0 +1,1 @@
+SELECT traceparent, tracestate, attempt_traceparent FROM task_traces WHERE task_seq = :seq
