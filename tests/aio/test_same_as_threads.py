@@ -136,7 +136,26 @@ async def is_mended(app: Any, clock: ManualClock) -> None:
     await app.check_integrity()
 
 
-SCENES: list[Scene] = [goes_in_and_comes_out, is_settled_in_every_way, is_looked_at, is_mended]
+async def is_watched(app: Any, clock: ManualClock) -> None:
+    await app.enqueue_many("work", range(3), id=list("abc"))
+    await app.claim("w", limit=2)
+    await app.events()
+    await app.events("3.1", 2, kinds="task.*", task="b")
+    await app.events("nowhere")
+    await app.newest_events(2)
+    await app.newest_events(0)
+    await app.subscribers()
+    await app.unsubscribe("nobody")
+    await app.unsubscribe("")
+
+
+SCENES: list[Scene] = [
+    goes_in_and_comes_out,
+    is_settled_in_every_way,
+    is_looked_at,
+    is_mended,
+    is_watched,
+]
 
 
 def _played(app: Outlast | AsyncOutlast, scene: Scene, clock: ManualClock) -> list[Any]:

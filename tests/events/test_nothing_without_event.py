@@ -68,6 +68,6 @@ def assert_same_story(database: Path) -> None:
     finally:
         app.close()
     rows = foreign_rows(database, "SELECT id, status FROM tasks")
-    assert _replayed(events) == dict(rows)  # type: ignore[arg-type]
+    assert _replayed(events) == dict(rows)
     paused = foreign_rows(database, "SELECT name FROM queues")
     assert _paused(events) == {name for (name,) in paused}
