@@ -54,7 +54,12 @@ CASES = {
     "queue_reclaim": "queue reclaim --older-than 30s",
     "queue_reclaim_force": "queue reclaim --older-than 120 --force",
     "queue_recovery_status": "queue recovery-status",
+    "checkpoint_list": "checkpoint list t1",
+    "checkpoint_show": "checkpoint show t1 1",
+    "checkpoint_show_data": "checkpoint show t1 1 --data",
     "lock_list": "lock list",
+    "lock_check": "lock check render",
+    "lock_check_free": "lock check",
     "lock_release": "lock release render --by ada",
     "lock_release_free": "lock release nobody --by ada",
     "queue_events": "queue events --last 12",
@@ -138,6 +143,7 @@ def _alike(text: str, folder: Path) -> str:
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "NEW-ID", text)
     text = re.sub(r'"incarnation": "[0-9a-f]+"', '"incarnation": "INCARNATION"', text)
     text = re.sub(r"\d+\.\d KiB of", "SIZE of", text)
+    text = re.sub(r"[\d.]+ [KMGT]iB are free", "SIZE are free", text)
     text = re.sub(r'("(?:duration_)?seconds": )[0-9.e-]+', r"\1SECONDS", text)
     text = re.sub(r"\b\d+\.\d{3}$", "S.SSS", text, flags=re.MULTILINE)
     text = re.sub(r'\b\d+( frames moved)|("wal_frames_moved": )\d+', r"\2FRAMES\1", text)

@@ -1,4 +1,4 @@
-"""Commands about the store and its queues: migrating, figures, pausing, health."""
+"""Commands about the store and its queues: migrating, figures, pausing."""
 
 import os
 from pathlib import Path
@@ -140,7 +140,9 @@ def test_stats_prints_the_three_monitoring_queries(
     }
     assert by_kind["index", "running"]["mean_age_hours"] == pytest.approx(71 / 60)
     assert by_kind["mail", "pending"]["mean_age_hours"] == pytest.approx(11 / 60)
-    assert data["leases"] == {"active": 2, "stale": 1, "mean_minutes_since_beat": 6}
+    assert data["leases"] == {
+        "active": 2, "stale": 1, "mean_minutes_since_beat": 6, "ran_out": 0,
+    }  # fmt: skip
     assert [
         (one["task_id"], one["count"], one["last_sequence"]) for one in data["checkpoints"]
     ] == [
@@ -149,8 +151,18 @@ def test_stats_prints_the_three_monitoring_queries(
     ]
     lines = [line.split() for line in outlast("queue", "stats").out.splitlines()]
     assert ["index", "running", "2", "1.18"] in lines
-    assert ["2", "1", "6.00"] in lines
+    assert ["2", "1", "6.00", "0"] in lines
     assert [line[:3] for line in lines if line[:1] == ["t1"]] == [["t1", "3", "3"]]
+
+
+@pytest.mark.proves("CLI-11")
+def test_stats_names_the_queues_that_are_paused(outlast: Call, app: Outlast) -> None:
+    app.enqueue("index")
+    assert outlast("queue", "stats", "--json").data["paused_queues"] == []
+    app.pause("slow")
+    app.pause("gpu")
+    assert outlast("queue", "stats", "--json").data["paused_queues"] == ["gpu", "slow"]
+    assert "paused queues: gpu, slow" in outlast("queue", "stats").out
 
 
 def test_counts_can_be_of_one_queue(outlast: Call, app: Outlast) -> None:
@@ -169,52 +181,3 @@ def test_a_paused_queue_hands_out_nothing_until_it_is_resumed(outlast: Call, app
     assert app.claim("w1", queue="slow") == []
     assert outlast("queue", "resume", "slow").out == "Queue slow is open.\n"
     assert len(app.claim("w1", queue="slow")) == 1
-
-
-def test_a_healthy_store_is_ok_and_an_old_one_degraded(
-    outlast: Call, app: Outlast, tmp_path: Path
-) -> None:
-    app.enqueue("index")
-    data = outlast("health", "--json").data
-    assert data["status"] == "ok"
-    assert [one["name"] for one in data["concerns"]] == [
-        "store", "schema", "log", "recovery", "workers",
-    ]  # fmt: skip
-    connection = apsw.Connection(str(tmp_path / "old.db"))
-    apply_migrations(connection, upto=NEWEST - 1)
-    connection.close()
-    said = outlast("health", "--store", "old.db")
-    assert said.code == 1
-    assert "lacks migration" in said.out
-
-
-def test_health_is_degraded_while_leases_that_ran_out_wait_for_recovery(
-    outlast: Call, app: Outlast, clock: ManualClock
-) -> None:
-    app.enqueue("index")
-    app.claim("w1", lease="1m")
-    assert outlast("health").code == 0
-    clock.advance("2m")
-    said = outlast("health", "--json")
-    assert (said.code, said.data["status"]) == (1, "degraded")
-    concern = next(one for one in said.data["concerns"] if one["name"] == "recovery")
-    assert concern["status"] == "degraded"
-    assert "1 lease ran out" in concern["detail"]
-    app.heal()
-    assert outlast("health").code == 0
-
-
-def test_health_is_degraded_while_the_log_is_longer_than_its_limit(
-    outlast: Call, app: Outlast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app.enqueue("index")
-    monkeypatch.setenv("OUTLAST_WAL_LIMIT_BYTES", "1")
-    said = outlast("health")
-    assert said.code == 1
-    assert "keeps it from being flushed" in said.out
-
-
-def test_health_of_a_file_that_is_no_store_has_failed(outlast: Call, database: Path) -> None:
-    database.write_text("not a database, but long enough to look like one" * 20)
-    said = outlast("health", "--json")
-    assert (said.code, said.data["status"]) == (2, "failed")

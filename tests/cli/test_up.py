@@ -147,7 +147,9 @@ def test_a_worker_that_is_told_to_stop_finishes_what_it_began_and_leaves_in_orde
         process.send_signal(number)
         (folder / "first.leave").touch()
         out, err = process.communicate(timeout=DEADLINE_SECONDS)
-        assert (process.returncode, err) == (0, "")
+        assert process.returncode == 0
+        (line,) = err.splitlines()
+        assert line.startswith("outlast: stopping; ")
         assert "worker w1: 1 completed" in out
     assert store.get("t1").result == "left"
     left = store.get("t2")

@@ -222,23 +222,36 @@ def test_a_program_that_set_up_no_logging_sees_nothing(crashed: Callable[[int], 
         assert child.error() == ""
 
 
+def _calls(file: Path) -> list[ast.Call]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
 def test_every_line_is_logged_by_a_logger_that_escapes() -> None:
-    """Whoever goes around it lets a stranger's text into the log as it is."""
-    around = []
-    for file in sorted(SOURCE.rglob("*.py")):
-        if file.name in ("logs.py", "_clerk.py") or "lab" in file.parts:
-            continue
-        calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
-        around += [file.name for call in calls if ast.unparse(call.func).endswith("getLogger")]
-    assert around == []
+    """Whoever goes around it lets a stranger's text into the log as it is.
+
+    The command line sets up handlers; the clerk's records come from such loggers already.
+    """
+    allowed = {SOURCE / "logs.py", SOURCE / "_clerk.py", SOURCE / "cli" / "logs.py"}
+    files = [file for file in sorted(SOURCE.rglob("*.py")) if file not in allowed]
+    around = {
+        file.name
+        for file in files
+        if SOURCE / "lab" not in file.parents
+        for call in _calls(file)
+        if ast.unparse(call.func).endswith("getLogger")
+    }
+    assert around == set()
 
 
 def test_the_attributes_in_the_code_are_those_on_the_page() -> None:
-    used = set()
-    for file in SOURCE.rglob("*.py"):
-        for call in (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Call)):
-            if ast.unparse(call.func) == "about":
-                used |= {keyword.arg for keyword in call.keywords if keyword.arg}
+    used = {
+        keyword.arg
+        for file in SOURCE.rglob("*.py")
+        for call in _calls(file)
+        if ast.unparse(call.func) == "about"
+        for keyword in call.keywords
+    }
     assert used <= set(FIELDS)
     assert not set(FIELDS) & set(vars(logging.makeLogRecord({})))
     rows = table(section(DOCS / "logs.md", "What a line is about"))[1:]

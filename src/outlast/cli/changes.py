@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli.exits import Exit, exit_for
+from outlast.cli.naming import named
 from outlast.cli.selecting import Choice, everything, selection
 from outlast.cli.stores import opened
 from outlast.cli.text import safe
@@ -70,7 +71,9 @@ def retry(common: Common, /, *, task_ids: Sequence[str], choice: Choice, yes: bo
     """
     _refuse_unclear(task_ids, choice, _FINAL)
     with opened(common) as app:
-        ids = task_ids or _ask(_not_retried_yet(app, choice), choice, "will run again", yes)
+        ids = _named(app, task_ids) or _ask(
+            _not_retried_yet(app, choice), choice, "will run again", yes
+        )
         return _report(common, "retried", _apply(app, ids, _retry_one))
 
 
@@ -86,7 +89,7 @@ def cancel(common: Common, /, *, task_ids: Sequence[str], choice: Choice, yes: b
     """
     _refuse_unclear(task_ids, choice, _UNFINISHED)
     with opened(common) as app:
-        ids = task_ids or _ask(_fitting(app, choice), choice, "will be cancelled", yes)
+        ids = _named(app, task_ids) or _ask(_fitting(app, choice), choice, "will be cancelled", yes)
         return _report(common, "cancelled", _apply(app, ids, _cancel_one))
 
 
@@ -99,6 +102,11 @@ def _refuse_unclear(task_ids: Sequence[str], choice: Choice, allowed: Sequence[s
         raise click.UsageError(f"give the ids of tasks, or choose them by --status {words}")
     if not task_ids and choice.status not in allowed:
         raise click.UsageError(f"only tasks that are {words} can be chosen here")
+
+
+def _named(app: "Outlast", given: Sequence[str]) -> list[str]:
+    """The ids that are meant; one that is unclear is told before anything is changed."""
+    return [named(app, one) for one in given]
 
 
 def _fitting(app: "Outlast", choice: Choice) -> list[str]:

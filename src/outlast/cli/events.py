@@ -9,10 +9,11 @@ import click
 
 from outlast.cli import text
 from outlast.cli.exits import Exit
+from outlast.cli.naming import named
 from outlast.cli.records import first_line
 from outlast.cli.stores import opened
-from outlast.cli.verbs import Common, Verb, with_common
-from outlast.cli.views import put
+from outlast.cli.verbs import Common, Verb, watch_option, with_common
+from outlast.cli.views import Lines, View, put, show_or_watch
 
 if TYPE_CHECKING:
     from outlast import Event, Outlast
@@ -42,6 +43,7 @@ _COLOURS = {
     help="Only these, such as task.failed or recovery.*; may be repeated.",
 )  # fmt: skip
 @click.option("--task", metavar="ID", help="Only what happened to this task.")
+@watch_option
 @with_common
 def events(
     common: Common,
@@ -52,13 +54,21 @@ def events(
     last: int,
     kinds: tuple[str, ...],
     task: str | None,
+    watch: float | None,
 ) -> int:
     """Show what happened, in order, a line an event.
 
     With --follow and --json each line is a document.
     """
+    if watch is not None and (follow or after):
+        raise click.UsageError("--watch shows the newest; leave --follow and --after out")
     with opened(common) as app:
         wanted = list(kinds) or None
+        task = None if task is None else named(app, task)
+        if watch is not None:
+            show_or_watch(
+                common, watch, lambda: _newest(app.newest_events(last, kinds=wanted, task=task))
+            )
         if not follow:
             past = _past(app, after, last, wanted, task)
             if common.as_json:
@@ -71,6 +81,10 @@ def events(
         except KeyboardInterrupt:
             return Exit.FINE
     return Exit.FINE
+
+
+def _newest(found: "Sequence[Event]") -> View:
+    return View([event_data(one) for one in found], [Lines([_line(one, False) for one in found])])
 
 
 def _past(

@@ -31,6 +31,24 @@ def list_locks(common: Common, /, *, watch: float | None) -> None:
         show_or_watch(common, watch, lambda: _listing(app.locks()))
 
 
+@lock.command("check", cls=Verb)
+@click.argument("name", default="default")
+@with_common
+def check(common: Common, /, *, name: str) -> int:
+    """Say whether a lock is stale: its time has passed, and nobody gave it back.
+
+    The exit code is 1 if so. A lock that is free is not stale.
+    """
+    with opened(common) as app:
+        found = next((one for one in app.locks() if one.name == name), None)
+    is_stale = found is not None and found.is_stale
+    state = "free" if found is None else found.state.value
+    by = "" if found is None else f", taken by {found.holder} at {text.stamp(found.acquired_at)}"
+    data = {"name": name, "state": state, "stale": is_stale}
+    show(common, View(data, [Lines([f"lock {name} is {state}{by}"])]))
+    return Exit.NO if is_stale else Exit.FINE
+
+
 @lock.command("release", cls=Verb)
 @click.argument("name")
 @click.option("--by", metavar="WHO", required=True, help="Who frees it; goes on record.")

@@ -8,8 +8,8 @@ import click
 from outlast.cli import text
 from outlast.cli.exits import Exit
 from outlast.cli.stores import opened
-from outlast.cli.verbs import Common, Verb, with_common
-from outlast.cli.views import Lines, Table, View, show
+from outlast.cli.verbs import Common, Verb, watch_option, with_common
+from outlast.cli.views import Lines, Table, View, show, show_or_watch
 
 if TYPE_CHECKING:
     from outlast import Decision, RecoveryReport, RecoveryStats, RecoveryStatus
@@ -91,7 +91,7 @@ def _stats(stats: "RecoveryStats") -> View:
 
 @click.command("reclaim", cls=Verb)
 @click.option(
-    "--older-than", metavar="DURATION", required=True,
+    "--older-than", "--threshold", metavar="DURATION", required=True,
     help="Silent for at least so long, such as 300 or 5m.",
 )  # fmt: skip
 @click.option(
@@ -109,12 +109,12 @@ def reclaim(common: Common, /, *, older_than: str, force: bool) -> None:
 
 
 @click.command("recovery-status", cls=Verb)
+@watch_option
 @with_common
-def recovery_status(common: Common) -> None:
+def recovery_status(common: Common, /, *, watch: float | None) -> None:
     """Say whether recovery is on, how the last run went, and what waits."""
     with opened(common) as app:
-        status = app.recovery_status()
-    show(common, _status(status))
+        show_or_watch(common, watch, lambda: _status(app.recovery_status()))
 
 
 def _status(status: "RecoveryStatus") -> View:

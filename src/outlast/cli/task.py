@@ -7,6 +7,7 @@ import click
 
 from outlast.cli import text
 from outlast.cli.changes import cancel, retry
+from outlast.cli.naming import named
 from outlast.cli.records import (
     TASK_COLUMNS,
     TASK_NUMBERS,
@@ -83,7 +84,8 @@ def _listing(tasks: list["Task"], limit: int) -> View:
 def show_task(common: Common, /, *, task_id: str, with_content: bool, watch: float | None) -> None:
     """Show a task, its history as a timeline, and its checkpoints."""
     with opened(common) as app:
-        show_or_watch(common, watch, lambda: _portrait(app, task_id, with_content))
+        meant = named(app, task_id)
+        show_or_watch(common, watch, lambda: _portrait(app, meant, with_content))
 
 
 def _portrait(app: "Outlast", task_id: str, with_content: bool) -> View:
@@ -150,6 +152,7 @@ def _content_lines(content: dict[str, Any], checkpoints: list["Checkpoint"]) -> 
 def why(common: Common, /, *, task_id: str) -> None:
     """Say in one sentence why a task is where it is."""
     with opened(common) as app:
-        reason = app.why(task_id)
-        status = app.get(task_id).status.value
-    show(common, View({"id": task_id, "status": status, "why": reason}, [Lines([reason])]))
+        meant = named(app, task_id)
+        reason = app.why(meant)
+        status = app.get(meant).status.value
+    show(common, View({"id": meant, "status": status, "why": reason}, [Lines([reason])]))

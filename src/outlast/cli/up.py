@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,8 @@ from outlast.cli.views import Lines, View, show
 
 if TYPE_CHECKING:
     from outlast import Outlast
+
+PROGRAM, STDERR = "outlast", 2
 
 
 def working_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +74,7 @@ def work(
         failed_before = app.counts()["failed"]
         began = time.monotonic()
         with watching(look, is_quiet=common.as_json or not is_watched):
-            tally = worker.run(until_empty)
+            tally = worker.run(until_empty, _acknowledge)
         seconds = time.monotonic() - began
         counts = app.counts()
     failed = counts["failed"] - failed_before
@@ -87,6 +90,22 @@ def work(
     show(common, View(data, [Lines(_summary(data))]))
     # A service that was told to stop did what it was told, whatever its tasks did.
     return Exit.NO if until_empty and failed > 0 else Exit.FINE
+
+
+def _acknowledge(at_once: bool) -> None:
+    """One line on stderr, so that whoever pressed Ctrl-C knows that it was heard.
+
+    Written past the buffers of Python: the signal may have come in the middle of another line.
+    """
+    said = (
+        "giving back what is running"
+        if at_once
+        else "stopping; what is running may finish, Ctrl-C again gives it back at once"
+    )
+    with suppress(OSError):
+        # A terminal has shown ^C, or a bar, on the line where the cursor is.
+        start = "\n" if os.isatty(STDERR) else ""
+        os.write(STDERR, f"{start}{PROGRAM}: {said}\n".encode())
 
 
 def _loaded(common: Common, target: str) -> "Outlast":

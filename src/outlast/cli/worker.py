@@ -39,7 +39,7 @@ def run(common: Common, /, *, target: str, until_empty: bool, **options: Any) ->
 @worker.command("list", cls=Verb)
 @click.option(
     "--show-heartbeat", "with_beats", is_flag=True,
-    help="Show when each last gave a sign of life, and its progress.",
+    help="Show when each last gave a sign of life, how long ago, and its progress.",
 )  # fmt: skip
 @click.option("--all", "also_ended", is_flag=True, help="Show those that left or died, too.")
 @watch_option
@@ -97,8 +97,35 @@ def _cells(one: "WorkerInfo") -> tuple[str, ...]:
 
 
 def _beat_cells(one: "WorkerInfo") -> tuple[str, ...]:
-    progress = "" if one.progress is None else text.safe_json(one.progress)
-    return (text.stamp(one.beat_at), text.span(one.silent_seconds), progress)
+    return (text.stamp(one.beat_at), text.span(one.silent_seconds), progress_words(one.progress))
+
+
+def progress_words(said: Any) -> str:
+    """What a beat said of progress: as a sentence if a worker said it, else as it was given."""
+    if said is None or isinstance(said, str):
+        return said or ""
+    if isinstance(said, list) and all(_is_told_by_a_handler(one) for one in said):
+        return "; ".join(map(_one_progress, said))
+    if isinstance(said, dict):
+        return ", ".join(f"{name}: {_flat(value)}" for name, value in said.items())
+    return _flat(said)
+
+
+def _is_told_by_a_handler(said: Any) -> bool:
+    return isinstance(said, dict) and {"task_id", "done", "total", "note"} <= set(said)
+
+
+def _one_progress(said: dict[str, Any]) -> str:
+    done, total, note = (said[name] for name in ("done", "total", "note"))
+    share = ""
+    if isinstance(total, int | float) and total > 0 and isinstance(done, int | float):
+        share = f" of {total:g} ({done / total:.0%})"
+    shown = f"{done:g}" if isinstance(done, int | float) else _flat(done)
+    return f"{said['task_id']} {shown}{share}" + (f", {note}" if note else "")
+
+
+def _flat(value: Any) -> str:
+    return value if isinstance(value, str) else text.safe_json(value)
 
 
 def worker_data(one: "WorkerInfo") -> dict[str, Any]:

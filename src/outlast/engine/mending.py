@@ -107,11 +107,13 @@ class Mending:
         """Take back tasks that gave no sign of life for so long; how many.
 
         Only those whose leases have run out, unless you force it: then a living worker loses its
-        task, and learns of it at its next write.
+        task, and learns of it at its next write. If this call opens the store, what its opening
+        took back is among them.
         """
         silent_ms = duration_ms(threshold_seconds, "threshold_seconds")
-        session = self._handle.serve()
-        return session.store.reclaim(session.now(), session.policy, silent_ms, force)
+        session, opening = self._served()
+        count = session.store.reclaim(session.now(), session.policy, silent_ms, force)
+        return count if opening is None else count + opening.tasks_put_back + opening.tasks_failed
 
     def check_integrity(self, quick: bool = False) -> IntegrityResult:
         """Check the file by SQLite's own means; nothing is repaired."""

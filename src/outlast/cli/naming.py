@@ -1,0 +1,26 @@
+"""Which task is meant: an id in full, or as much of its beginning as no other task has."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from outlast import Outlast
+
+SHORTEST = 4
+_NAMED_AT_MOST = 3
+
+
+def named(app: "Outlast", given: str) -> str:
+    """The id that is meant; what fits no task stays as it is, for the verb to refuse.
+
+    An id in full always means itself, even if others begin like it.
+    """
+    found = app.ids(given, _NAMED_AT_MOST + 1) if len(given) >= SHORTEST else []
+    if given in found or not found:
+        return given
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join(found[:_NAMED_AT_MOST])
+    more = " and more" if len(found) > _NAMED_AT_MOST else ""
+    raise click.UsageError(f"several ids begin with {given}: {shown}{more}; give more of it")
