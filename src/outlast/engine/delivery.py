@@ -18,6 +18,7 @@ from outlast.engine.session import Session
 from outlast.engine.vigil import POLL_SECONDS
 from outlast.engine.waker import Waker
 from outlast.errors import OutlastError
+from outlast.logs import about
 from outlast.store.base import Turn
 from outlast.store.future import Ear
 
@@ -124,8 +125,9 @@ class Delivery:
         except BaseException as error:
             self.error = error
             self._session.log.error(
-                "%s has ended at %s: %s: %s", self.label, self.at, type(error).__name__, error
-            )
+                "%s has ended at %s: %s: %s", self.label, self.at, type(error).__name__, error,
+                extra=about(subscriber=self._terms.name),
+            )  # fmt: skip
         finally:
             self._store_quietly()
             if turn is not None:
@@ -176,7 +178,10 @@ class Delivery:
             if not self._stopping.is_set():
                 self._session.log.warning("%s has ended with its store: %s", self.label, error)
             raise _Over from error
-        self._session.log.warning("%s cannot go on and tries again: %s", self.label, error)
+        self._session.log.warning(
+            "%s cannot go on and tries again: %s", self.label, error,
+            extra=about(subscriber=self._terms.name),
+        )  # fmt: skip
         self._stopping.wait(STORE_SECONDS)
 
     def _deliver(self, page: Page) -> None:
@@ -217,6 +222,7 @@ class Delivery:
             "%s failed %d times at %s of %s (%s: %s); %s",
             self.label, failures, event.kind, event.cursor, type(error).__name__, error,
             _AFTER_ALL_TRIES[terms.on_error] if is_final else "it is told again",
+            extra=about(subscriber=terms.name, task_id=event.task_id, reason=event.kind),
         )  # fmt: skip
         if is_final and terms.on_error == "skip":
             return
