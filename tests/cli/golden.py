@@ -64,6 +64,7 @@ CASES = {
     "lock_release_free": "lock release nobody --by ada",
     "queue_events": "queue events --last 12",
     "queue_events_of_one": "queue events --task t2",
+    "queue_metrics": "queue metrics",
     "store_migrate": "store migrate",
     "health": "health",
     "lab": "lab",
@@ -148,6 +149,9 @@ def _alike(text: str, folder: Path) -> str:
     text = re.sub(r"\b\d+\.\d{3}$", "S.SSS", text, flags=re.MULTILINE)
     text = re.sub(r'\b\d+( frames moved)|("wal_frames_moved": )\d+', r"\2FRAMES\1", text)
     text = re.sub(r'("version": |is version |version )\d+', r"\1VERSION", text)
+    text = re.sub(r"^(outlast_(?:wal|database)_bytes) .*", r"\1 BYTES", text, flags=re.MULTILINE)
+    sizes = r'("outlast_(?:wal|database)_bytes": \{[^]]*"value": )\d+'
+    text = re.sub(sizes, r"\1BYTES", text)
     pid = str(os.getpid())
     if re.search(rf"\b{pid}\b", text):
         # Columns are as wide as the pid that stands in them.

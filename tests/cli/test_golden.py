@@ -9,7 +9,7 @@ from outlast.cli.main import cli
 from tests.cli.golden import CASES, FOLDER, TO_UPDATE, answer, call
 from tests.cli.test_page import COMMANDS
 
-RUNNING = {"outlast up", "outlast worker run", "outlast demo"}
+RUNNING = {"outlast up", "outlast worker run", "outlast demo", "outlast metrics serve"}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -62,6 +62,27 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE metric_buckets (upto_ms INTEGER PRIMARY KEY) STRICT;
+
+CREATE TABLE metric_pairs (
+    queue TEXT NOT NULL,
+    kind  TEXT NOT NULL,
+    PRIMARY KEY (queue, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE metric_rollup (
+    queue   TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    was     TEXT NOT NULL,
+    became  TEXT NOT NULL,
+    reason  TEXT NOT NULL,
+    actor   TEXT NOT NULL,
+    upto_ms INTEGER NOT NULL,
+    count   INTEGER NOT NULL,
+    sum_ms  INTEGER NOT NULL,
+    PRIMARY KEY (queue, kind, was, became, reason, actor, upto_ms)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE migrations (
     number     INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
@@ -124,6 +145,13 @@ CREATE TABLE task_keys (
     completed_at    INTEGER,
     expires_at      INTEGER
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE task_traces (
+    task_seq            INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    traceparent         TEXT,
+    tracestate          TEXT,
+    attempt_traceparent TEXT
+) STRICT;
 
 CREATE TABLE tasks (
     seq                   INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -371,6 +399,52 @@ BEGIN
     SELECT RAISE(ABORT, 'events are append-only');
 END;
 
+CREATE TRIGGER metrics_are_folded AFTER UPDATE OF value ON counters
+WHEN new.name = 'metrics_fold_upto'
+BEGIN
+    INSERT INTO metric_pairs (queue, kind)
+    SELECT m.queue, m.kind FROM metric_marks m
+    WHERE m.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+      AND m.pos <= new.value
+      AND NOT EXISTS (SELECT 1 FROM metric_pairs p WHERE p.queue = m.queue AND p.kind = m.kind)
+    GROUP BY m.queue, m.kind ORDER BY min(m.pos)
+    LIMIT max(0, 500 - (SELECT count(*) FROM metric_pairs));
+
+    INSERT INTO metric_rollup (queue, kind, was, became, reason, actor, upto_ms, count, sum_ms)
+    SELECT coalesce(p.queue, 'other'), coalesce(p.kind, 'other'), m.was, m.became, m.reason,
+           m.actor, m.upto_ms, count(*), sum(m.ms)
+    FROM metric_marks m LEFT JOIN metric_pairs p ON p.queue = m.queue AND p.kind = m.kind
+    WHERE m.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+      AND m.pos <= new.value
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ON CONFLICT DO UPDATE SET count = count + excluded.count, sum_ms = sum_ms + excluded.sum_ms;
+
+    UPDATE counters SET value = max(value, new.value) WHERE name = 'metrics_folded';
+END;
+
+CREATE TRIGGER removed_events_were_counted BEFORE DELETE ON events
+WHEN old.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto';
+END;
+
+CREATE TRIGGER removed_tasks_were_counted BEFORE DELETE ON tasks
+WHEN old.token > 0 OR old.completed_at IS NOT NULL
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto'
+      AND (SELECT value FROM counters WHERE name = 'metrics_folded')
+          < (SELECT seq FROM sqlite_sequence WHERE name = 'transitions');
+
+    INSERT INTO metric_rollup (queue, kind, was, became, reason, actor, upto_ms, count, sum_ms)
+    SELECT coalesce(p.queue, 'other'), coalesce(p.kind, 'other'), old.status, 'removed', '', '',
+           0, 1, 0
+    FROM (SELECT 1) LEFT JOIN metric_pairs p ON p.queue = old.queue AND p.kind = old.kind
+    WHERE old.completed_at IS NOT NULL
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+
 CREATE TRIGGER transitions_are_never_changed BEFORE UPDATE ON transitions
 BEGIN
     SELECT RAISE(ABORT, 'transitions are append-only');
@@ -437,6 +511,34 @@ SELECT t.seq AS id,
        t.completed_at / 1000 AS completed_at,
        t.error AS error_message
 FROM tasks t;
+
+CREATE VIEW metric_marks AS
+SELECT m.pos, m.queue, m.kind, m.was, m.became, m.reason, m.actor,
+       coalesce((SELECT b.upto_ms FROM metric_buckets b WHERE b.upto_ms >= m.ms
+                 ORDER BY b.upto_ms LIMIT 1), 0) AS upto_ms,
+       coalesce(m.ms, 0) AS ms
+FROM (SELECT x.pos, t.queue, t.kind, x.from_status AS was, x.to_status AS became, x.reason,
+             CASE x.actor WHEN 'worker' THEN 'worker' WHEN 'system/recovery' THEN 'recovery'
+                          ELSE 'operator' END AS actor,
+             CASE WHEN x.from_status = 'running' THEN
+                 (SELECT max(0, x.at - c.at) FROM transitions c
+                  WHERE c.task_seq = x.task_seq AND c.pos < x.pos AND c.to_status = 'running'
+                  ORDER BY c.pos DESC LIMIT 1)
+             WHEN x.to_status = 'running'
+                  AND NOT EXISTS (SELECT 1 FROM transitions p
+                                  WHERE p.task_seq = x.task_seq AND p.pos < x.pos) THEN
+                 max(0, x.at - CASE WHEN t.not_before <= x.at THEN max(t.not_before, t.created_at)
+                                    ELSE t.created_at END)
+             END AS ms
+      FROM transitions x CROSS JOIN tasks t ON t.seq = x.task_seq
+      UNION ALL
+      SELECT e.pos, coalesce(e.data ->> '$.queue', ''), coalesce(e.data ->> '$.task_kind', ''), '',
+             e.kind, '', '',
+             CASE e.kind WHEN 'recovery.completed' THEN
+                 (SELECT max(0, e.at - r.started_at) FROM recovery_runs r WHERE r.id = e.run_id)
+             END
+      FROM events e
+      WHERE e.kind IN ('worker.dead', 'task.taken', 'recovery.completed')) m;
 
 CREATE VIEW pending_messages AS
 SELECT t.seq AS id,
