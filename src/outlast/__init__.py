@@ -68,9 +68,11 @@ if TYPE_CHECKING:
     from outlast.engine.functions import TaskFunction
     from outlast.engine.heal import Recovery, RecoveryStats
     from outlast.engine.lease import Lease
+    from outlast.engine.mending import QueueRecovery
     from outlast.engine.snapshot import Snapshot
     from outlast.engine.tally import Tally
     from outlast.engine.worker import Worker
+    from outlast.engine.workers import Heartbeats
     from outlast.settings import Settings
     from outlast.store.records import Batch, FlushResult, KeyRecord, SchemaReport
 
@@ -95,6 +97,7 @@ __all__ = [
     "GiveBack",
     "Group",
     "GroupNotFound",
+    "Heartbeats",
     "IdempotencyConflict",
     "Instant",
     "IntegrityResult",
@@ -119,6 +122,7 @@ __all__ = [
     "PermanentError",
     "PreviousStop",
     "QueueFull",
+    "QueueRecovery",
     "QueueStalled",
     "RecoveredTask",
     "Recovery",
@@ -178,9 +182,11 @@ _HOMES = {
     "outlast.engine.functions": "TaskFunction",
     "outlast.engine.heal": "Recovery RecoveryStats",
     "outlast.engine.lease": "Lease",
+    "outlast.engine.mending": "QueueRecovery",
     "outlast.engine.snapshot": "Snapshot",
     "outlast.engine.tally": "Tally",
     "outlast.engine.worker": "Worker",
+    "outlast.engine.workers": "Heartbeats",
     "outlast.settings": "Settings",
     "outlast.store.records": "Batch FlushResult KeyRecord SchemaReport",
 }

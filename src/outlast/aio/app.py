@@ -318,6 +318,7 @@ class AsyncOutlast(AsyncRegistering, Employing):
     stats = _hopping(Outlast.stats)
     workers = _hopping(Outlast.workers)
     is_alive = _hopping(Outlast.is_alive)
+    stale_workers = _hopping(Outlast.stale_workers)
     group = _hopping(Outlast.group)
     history = _hopping(Outlast.history)
     why = _hopping(Outlast.why)
@@ -330,6 +331,7 @@ class AsyncOutlast(AsyncRegistering, Employing):
     # Signs of life
 
     heartbeat = _hopping(Outlast.heartbeat)
+    mark_dead = _hopping(Outlast.mark_dead)
 
     # Keeping the store
 

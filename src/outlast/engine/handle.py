@@ -109,10 +109,13 @@ class StoreHandle:
             self._drop()
             self._looking = self._backend.look(self._real_path(), self.settings)
             if self._looking.orphans_are_there(self.now(), self.settings.patience):
+                what = (
+                    "due and runs when it is next opened to serve"
+                    if self.settings.recovers
+                    else "switched off, and they stay"
+                )
                 self._log.warning(
-                    "%s holds tasks of dead workers: recovery is due and runs when it is next"
-                    " opened to serve",
-                    self._path,
+                    "%s holds tasks of dead workers: recovery is %s", self._path, what
                 )
             return self._looking
 

@@ -32,6 +32,7 @@ class RecoveryStats:
             self,
             entries_reclaimed=self.entries_reclaimed + opening.tasks_put_back,
             entries_failed=self.entries_failed + opening.tasks_failed,
+            locks_cleaned=self.locks_cleaned + opening.locks_freed,
             dead_workers=(*(one.worker for one in opening.dead_workers), *self.dead_workers),
         )
 
@@ -47,7 +48,7 @@ class Recovery(Protocol):
 def heal(session: Session) -> RecoveryStats:
     """Heal now, whatever was healed a moment ago."""
     now = session.now()
-    healed = session.store.heal(now, session.policy)
+    healed = session.store.heal(now, session.policy, is_thorough=True)
     return RecoveryStats(
         healed.put_back, healed.failed, healed.dead_workers, utc_of(now.utc_ms), healed.locks_freed
     )
@@ -65,7 +66,7 @@ def recovery_stats(reads: StoreReads, now: Instant, policy: RecoveryPolicy) -> R
         to["failed"],
         reads.dead_workers(now, policy.patience),
         utc_of(now.utc_ms),
-        reads.expired_locks(now),
+        reads.locks_to_free(now, policy.patience),
         is_dry_run=True,
     )
 

@@ -13,7 +13,7 @@ from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, Un
 from outlast.domain.task import utc_of
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
-from outlast.store.records import ALREADY_OPEN, Batch, Healed, Opened, RunEnd, RunStart
+from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
 
@@ -23,12 +23,22 @@ Tell = Callable[[Batch], None]
 
 
 def recover(session: Session) -> None:
-    """The pass at opening; the second object of a process finds it done, unless somebody died."""
+    """The pass at opening; the second object of a process finds it done, unless somebody died.
+
+    One that comes while the first is at it waits for its turn, and then looks again.
+    """
     store = session.store
-    is_due = not store.is_on_record
-    if is_due or store.healing_is_due(session.now(), session.settings.patience):
-        session.opening = run(session, OPENING, session.tell)
+    if _is_due(session):
+        with store.recovering():
+            if _is_due(session):
+                is_opening = not store.is_on_record
+                session.opening = _Run(session, OPENING, is_opening, session.tell).carry_out()
     store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+
+
+def _is_due(session: Session) -> bool:
+    store = session.store
+    return not store.is_on_record or store.healing_is_due(session.now(), session.settings.patience)
 
 
 def run(session: Session, trigger: str, tell: Tell | None = None) -> RecoveryReport:
@@ -67,7 +77,7 @@ class _Run:
             opened.integrity,
             after,
             tuple(self._steps),
-            tuple(_dead(healed)),
+            tuple(map(dead_worker, healed.deaths)),
             tuple(UnrecoveredTask(one.task_id, one.error) for one in healed.unfit),
             tuple(self._errors),
         )
@@ -148,11 +158,9 @@ class _Run:
             )
 
 
-def _dead(healed: Healed) -> list[DeadWorker]:
-    return [
-        DeadWorker(
-            one.worker, one.incarnation, one.pid, one.host, one.because, utc_of(one.beat_at_ms),
-            one.put_back, one.failed,
-        )
-        for one in healed.deaths
-    ]  # fmt: skip
+def dead_worker(one: Death) -> DeadWorker:
+    """A death as users see it."""
+    return DeadWorker(
+        one.worker, one.incarnation, one.pid, one.host, one.because, utc_of(one.beat_at_ms),
+        one.put_back, one.failed, one.task_ids,
+    )  # fmt: skip

@@ -34,7 +34,8 @@ TASKS = """
     LEFT JOIN blobs p ON p.task_seq = t.seq AND p.part = 'payload'
     LEFT JOIN blobs r ON r.task_seq = t.seq AND r.part = 'result'"""
 MOVES = """
-    SELECT task_seq, from_status, to_status, actor, reason, attempt, token, worker_id, at
+    SELECT task_seq, from_status, to_status, actor, reason, attempt, token, worker_id, at, pos,
+           error
     FROM transitions ORDER BY pos"""
 CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
@@ -42,6 +43,14 @@ CHECKPOINTS = """
 _ALL_OF = "SELECT * FROM "
 KEYS = "SELECT idempotency_key, task_id, status FROM task_keys"
 PAUSED = "SELECT name FROM queues"
+COUNTERS = "SELECT name, seq FROM sqlite_sequence"
+RUNS = "SELECT id, trigger, completed_at, put_back, failed FROM recovery_runs ORDER BY id"
+EVENTS = "SELECT pos, kind, incarnation, run_id, data FROM events ORDER BY pos"
+# Asks for the runs first: in a store that was not migrated so far, neither they nor the column are.
+MOVED_BY_RUNS = """
+    SELECT t.pos, t.run_id FROM transitions t LEFT JOIN recovery_runs r ON r.id = t.run_id
+    WHERE t.run_id IS NOT NULL"""
+WORKERS = "SELECT seq, incarnation, name, state FROM workers ORDER BY seq"
 
 
 class StoredTask(NamedTuple):
@@ -85,6 +94,37 @@ class Move(NamedTuple):
     token: int
     worker: str | None
     at: int | None = None
+    pos: int = 0
+    error: str | None = None
+
+
+class StoredRun(NamedTuple):
+    """One recovery that was put on record."""
+
+    id: int
+    trigger: str
+    completed_at: int | None
+    put_back: int
+    failed: int
+
+
+class StoredEvent(NamedTuple):
+    """What happened and is no task's move."""
+
+    pos: int
+    kind: str
+    incarnation: str | None
+    run_id: int | None
+    data: str
+
+
+class StoredWorker(NamedTuple):
+    """A worker's row."""
+
+    seq: int
+    incarnation: str
+    name: str
+    state: str
 
 
 class StoredCheckpoint(NamedTuple):
@@ -116,6 +156,13 @@ class Stored:
     )
     keys: dict[str, StoredKey] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    runs: dict[int, StoredRun] | None = None
+    """None in a store that knows no runs yet."""
+    events: list[StoredEvent] = field(default_factory=list)
+    moved_by_runs: dict[int, int] = field(default_factory=dict)
+    """The run that made a move, by the move's position."""
+    workers: dict[int, StoredWorker] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
     faults: dict[str, Rows] = field(default_factory=dict)
     content: dict[str, Rows] = field(default_factory=dict)
 
@@ -190,6 +237,12 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
             stored.checkpoints[ids.get(seq, f"no task {seq}")].append(StoredCheckpoint(*rest))
         stored.keys = {row[0]: StoredKey(*row) for row in fetch(KEYS)}
         stored.paused = {name for (name,) in fetch(PAUSED)}
+    if "recovery_runs" in names:
+        stored.runs = {row[0]: StoredRun(*row) for row in fetch(RUNS)}
+        stored.events = [StoredEvent(*row) for row in fetch(EVENTS)]
+        stored.moved_by_runs = dict(fetch(MOVED_BY_RUNS))
+        stored.workers = {row[0]: StoredWorker(*row) for row in fetch(WORKERS)}
+        stored.counters = dict(fetch(COUNTERS))
     if with_content:
         stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
     return stored
@@ -228,7 +281,7 @@ def foreign_stored(path: Path, with_content: bool = False) -> Stored:
 def _queries() -> list[str]:
     return [
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
-        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED,
+        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, RUNS, EVENTS, MOVED_BY_RUNS, WORKERS, COUNTERS,
         "PRAGMA integrity_check", "PRAGMA foreign_key_check",
     ]  # fmt: skip
 

@@ -54,8 +54,8 @@ class StoreReads(Protocol):
         """What recovery would do with each running task, and why; changes nothing."""
         ...
 
-    def expired_locks(self, now: Instant) -> int:
-        """How many named locks have run out."""
+    def locks_to_free(self, now: Instant, patience: Patience) -> int:
+        """How many named locks have run out, or are held by workers that are gone."""
         ...
 
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:

@@ -2,20 +2,20 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import apsw
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Cause, Status, Transition
-from outlast.domain.orphans import Judgement, Liveness
+from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
+from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import DatabaseError
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.sqlite import expiry, forensics
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Judged, bury
+from outlast.store.sqlite.liveness import Judged, Peer, bury
 from outlast.store.sqlite.orphans import (
     ended_holders,
     expired,
@@ -23,6 +23,7 @@ from outlast.store.sqlite.orphans import (
     judged_peers,
     kinds_concerned,
     leases_ran_out,
+    locks_to_free,
     names,
     spared_count,
     standings,
@@ -31,10 +32,11 @@ from outlast.store.sqlite.orphans import (
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
 from outlast.store.sqlite.telling import tell_what_moved, tell_what_stays
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import Row, Transaction
 
 T = TypeVar("T")
 
+MOST_NAMED = 100
 ALONE = Judgement(Liveness.DEAD, "this process has the store to itself")
 
 log = logging.getLogger("outlast.heal")
@@ -61,6 +63,7 @@ class Round(NamedTuple):
     run_id: int | None = None
     tell: Tell = lambda batch: None
     is_thorough: bool = False
+    actor: str = RECOVERY
 
 
 class Sweep(NamedTuple):
@@ -79,11 +82,14 @@ class Tally:
         self.put_back = 0
         self.failed = 0
         self.held = 0
+        self.locks_freed = 0
         self.deaths: list[Death] = []
         self.unfit: list[Unfit] = []
+        self.ids: list[str] = []
 
-    def add(self, moved: Sequence[Transition]) -> None:
-        """Count what was moved."""
+    def add(self, endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
+        """Count what was moved, and keep the first ids."""
+        self.ids += [standing.id for standing, *_ in endings[: MOST_NAMED - len(self.ids)]]
         back = sum(one.to is Status.PENDING for one in moved)
         self.put_back += back
         self.failed += len(moved) - back
@@ -93,25 +99,35 @@ class Tally:
 class Healer:
     """Takes back what incarnations that are gone still hold."""
 
-    def __init__(self, write: Write, readers: Readers, folder: SideFolder) -> None:
+    def __init__(
+        self,
+        write: Write,
+        readers: Readers,
+        folder: SideFolder,
+        exit_signal: Callable[[Peer], int | None] = lambda peer: None,
+    ) -> None:
+        """`exit_signal` says which signal ended a process, as far as it is known."""
         self._write = write
         self._readers = readers
         self._folder = folder
+        self._exit_signal = exit_signal
 
     def heal(self, this: Round) -> Healed:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
         tally, patience = Tally(), this.policy.patience
         judged = judged_peers(self._readers, self._folder, this.own, this.now, patience)
         if this.policy.is_sole:
-            judged = [found._replace(judgement=ALONE) for found in judged]
-        tell_what_stays(self._readers, judged, this.now)
+            # Nothing they were heard to say counts: nobody who lives could have said it.
+            judged = [found._replace(judgement=ALONE, sign=Sign.LOCK_FREE) for found in judged]
         dead = [found for found in judged if found.is_dead]
         dead += ended_holders(self._readers, self._folder, this.own, this.now, patience)
+        alive = [found for found in judged if not found.is_dead]
+        tell_what_stays(self._readers, (*alive, *dead), this.now, this.policy)
         for found in dead:
             self._bury(found, this, tally)
         if leases_ran_out(self._readers, this.now):
             self._take_back_expired(this, tally)
-        locks_freed = self.free_expired_locks(this)
+        locks_freed = tally.locks_freed + self.free_expired_locks(this)
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
@@ -123,9 +139,10 @@ class Healer:
 
     def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
-        peer, before = found.peer, (tally.put_back, tally.failed)
-        is_declared: list[bool] = []
-        evidence = self._readers.read("forensics", lambda tx: forensics.evidence(tx, found))
+        peer, before, tally.ids = found.peer, (tally.put_back, tally.failed), []
+        locks_freed: list[int | None] = []
+        signal = self._exit_signal(peer)
+        evidence = self._readers.read("forensics", lambda tx: forensics.evidence(tx, found, signal))
 
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
             if was_heard_of(tx, found, this.now, this.policy.patience):
@@ -133,19 +150,21 @@ class Healer:
             return held_by(tx, peer, limit, kinds_concerned(this.policy))
 
         def declare(tx: Transaction) -> None:
-            is_declared[:] = [self._declare(tx, found, this)]
+            locks_freed[:] = [self._declare(tx, found, this)]
 
         def cause(standing: Standing) -> Cause:
-            return forensics.loss(standing, found, evidence, this.policy)
+            lost = forensics.loss(standing, found, evidence, this.policy)
+            return lost._replace(actor=this.actor)
 
         self._in_batches(this, tally, Sweep(find, cause, declare, peer.name))
-        if not any(is_declared):
+        if not locks_freed or locks_freed[0] is None:
             return
+        tally.locks_freed += locks_freed[0]
         bury(peer, self._folder)
         back, failed = tally.put_back - before[0], tally.failed - before[1]
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
-            peer.beat_at, back, failed,
+            peer.beat_at, back, failed, tuple(tally.ids),
         )  # fmt: skip
         tally.deaths.append(death)
         log.log(
@@ -154,21 +173,21 @@ class Healer:
             peer.name, peer.pid, found.judgement.because, back, failed,
         )  # fmt: skip
 
-    def _declare(self, tx: Transaction, found: Judged, this: Round) -> bool:
-        """Mark it dead and free what it held; False if another did, or it was heard of."""
+    def _declare(self, tx: Transaction, found: Judged, this: Round) -> int | None:
+        """Mark it dead and free its locks, so many; None if another did, or it was heard of."""
         if was_heard_of(tx, found, this.now, this.policy.patience):
-            return False
+            return None
         peer = found.peer
         who = {"incarnation": peer.incarnation}
-        tx.run("free_locks_of_incarnation", who)
+        locks_freed = tx.run("free_locks_of_incarnation", who)
         if not tx.run("end_worker", who | {"state": "dead", "now": this.now.utc_ms}):
-            return False
+            return None
         data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
         add_event(
-            tx, WORKER_DEAD, this.now, data,
+            tx, WORKER_DEAD, this.now, data | {"actor": this.actor},
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
-        return True
+        return locks_freed
 
     def reclaim(self, this: Round, silent_ms: int, is_forced: bool) -> int:
         """Take back what was silent for so long: leases that ran out, by force living ones too."""
@@ -190,23 +209,23 @@ class Healer:
 
     def free_expired_locks(self, this: Round) -> int:
         """Remove named locks whose time has passed."""
-        values = {
-            "now": this.now.utc_ms, "mono": this.now.mono_ms, "boot_id": _host.boot_id(),
-            "limit": this.policy.batch,
-        }  # fmt: skip
-        if not self._readers.read("looking at locks", lambda tx: tx.rows("expired_locks", values)):
-            return 0
+        batch, count = this.policy.batch, 0
 
-        def operation(tx: Transaction) -> list[tuple[Any, ...]]:
-            found = tx.rows("expired_locks", values)
+        def find(tx: Transaction) -> list[Row]:
+            return locks_to_free(tx, this.now, batch)
+
+        def free(tx: Transaction) -> list[Row]:
+            found = find(tx)
             for name, _, token, _ in found:
                 tx.run("free_lock", {"name": name, "token": token})
             return found
 
-        freed = self._write("heal", operation)
-        for name, worker, _, age_ms in freed:
-            log.warning("lock %s of worker %s ran out %.1f s ago", name, worker, age_ms / 1000)
-        return len(freed)
+        while self._readers.read("looking at locks", find):
+            freed = self._write("heal", free)
+            count += len(freed)
+            for name, worker, _, age_ms in freed:
+                log.warning("lock %s of worker %s ran out %.1f s ago", name, worker, age_ms / 1000)
+        return count
 
     def _take_back_expired(self, this: Round, tally: Tally) -> None:
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
@@ -219,6 +238,8 @@ class Healer:
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
             return standings(tx, query, {"limit": limit} | kinds_concerned(this.policy))
 
+        if not self._readers.read("looking for unheld tasks", lambda tx: find(tx, 1)):
+            return
         sweep = Sweep(find, lambda standing: forensics.nobodys(standing, this.policy))
         self._in_batches(this, tally, sweep)
 
@@ -245,7 +266,7 @@ class Healer:
                 log.error("task %s cannot be taken back: %s", standing.id, error)
                 continue
             tell_what_moved(step.endings, moved, this.now)
-            tally.add(moved)
+            tally.add(step.endings, moved)
             if moved:
                 this.tell(Batch(tally.put_back, tally.failed, sweep.worker))
             if step.is_last:
@@ -282,7 +303,7 @@ class Step:
 
     def _note_progress(self, tx: Transaction, moved: Sequence[Transition]) -> None:
         back = sum(one.to is Status.PENDING for one in moved)
-        data = {"put_back": back, "failed": len(moved) - back}
+        data = {"put_back": back, "failed": len(moved) - back, "actor": self._this.actor}
         add_event(
             tx, RECOVERY_PROGRESS, self._this.now, data,
             run_id=self._this.run_id, worker=self._sweep.worker,

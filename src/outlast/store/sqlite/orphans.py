@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.orphans import Patience, Sign
+from outlast.domain.orphans import Judgement, Liveness, Patience, Sign
 from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, judge
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Standing
-from outlast.store.sqlite.transaction import Transaction, Values
+from outlast.store.sqlite.transaction import Row, Transaction, Values
 
 
 def judged_peers(
@@ -23,7 +23,18 @@ def judged_peers(
 ) -> list[Judged]:
     """The incarnations that the table calls alive, but our own, and what is thought of each."""
     rows = readers.read("judging workers", lambda tx: tx.rows("living_peers", {"incarnation": own}))
-    return [judge(Peer(*row), folder, now, patience) for row in rows]
+    judged = [judge(Peer(*row), folder, now, patience) for row in rows]
+    return [listened_to(readers, found, now, patience) for found in judged]
+
+
+def listened_to(readers: Readers, found: Judged, now: Instant, patience: Patience) -> Judged:
+    """One that is silent but renews its leases is no more than stale."""
+    if not (found.is_dead and found.sign is Sign.NONE):
+        return found
+    if readers.read("judging workers", lambda tx: was_heard_of(tx, found, now, patience)):
+        renews = Judgement(Liveness.STALE, f"{found.sign}, silent, and it renews its leases")
+        return found._replace(judgement=renews)
+    return found
 
 
 def ended_holders(
@@ -63,6 +74,20 @@ def expired(tx: Transaction, now: Instant, limit: int, kinds: Values = ALL_KINDS
     if len(found) < limit:
         found += standings(tx, "situations_expired_elsewhere", elsewhere | kinds)
     return found[:limit]
+
+
+def locks_to_free(
+    tx: Transaction, now: Instant, limit: int, dead: Sequence[Judged] = ()
+) -> list[Row]:
+    """Named locks that ran out, or whose holders are dead: name, worker, token, for how long."""
+    values = {
+        "now": now.utc_ms,
+        "mono": now.mono_ms,
+        "boot_id": _host.boot_id(),
+        "dead": json.dumps([found.peer.incarnation for found in dead]),
+        "limit": limit,
+    }
+    return tx.rows("expired_locks", values)
 
 
 def held_by(tx: Transaction, peer: Peer, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from outlast import _host
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.figures import Backlog, Stats
@@ -36,7 +35,13 @@ from outlast.store.sqlite.listing import Listing, Wanted, newest
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
-from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out, names
+from outlast.store.sqlite.orphans import (
+    held_by,
+    judged_peers,
+    leases_ran_out,
+    locks_to_free,
+    names,
+)
 from outlast.store.sqlite.planning import Planner
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.roster import Roster
@@ -82,7 +87,9 @@ class SqliteReads:
 
     def healing_is_due(self, now: Instant, patience: Patience) -> bool:
         """Whether heal would find anything; reads only."""
-        return bool(self._dead(now, patience)) or leases_ran_out(self._readers, now)
+        if self._dead(now, patience) or leases_ran_out(self._readers, now):
+            return True
+        return bool(self._read("looking at locks", lambda tx: locks_to_free(tx, now, 1)))
 
     def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
         """Whether tasks are held by workers that are gone, or by leases that ran out."""
@@ -104,12 +111,10 @@ class SqliteReads:
         own = self.incarnation_id()
         return Planner(self._readers, self._folder, own, now, policy).decisions()
 
-    def expired_locks(self, now: Instant) -> int:
-        """How many named locks have run out."""
-        values = {
-            "now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id(), "limit": -1
-        }  # fmt: skip
-        return len(self._read("looking at locks", lambda tx: tx.rows("expired_locks", values)))
+    def locks_to_free(self, now: Instant, patience: Patience) -> int:
+        """How many named locks have run out, or are held by workers that are gone."""
+        dead = self._dead(now, patience)
+        return len(self._read("looking at locks", lambda tx: locks_to_free(tx, now, -1, dead)))
 
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
         """The workers that count as alive and are dead."""
@@ -125,9 +130,9 @@ class SqliteReads:
         return tuple(
             Suspect(
                 task_id, kind, status, count,
-                likely_cause(kind, crashes, expiries, bool(beats), error),
+                likely_cause(kind, crashes, expiries, bool(beats), error, beside),
             )
-            for task_id, kind, status, count, crashes, expiries, beats, error in rows
+            for task_id, kind, status, count, crashes, expiries, beats, error, beside in rows
         )  # fmt: skip
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:

@@ -37,8 +37,8 @@ class Recovering(Serving):
 
     @property
     def is_on_record(self) -> bool:
-        """Whether this process's opening has its run."""
-        return self._run_id is not None
+        """Whether the run of this process's opening is over."""
+        return self._is_on_record
 
     def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
         """Put a run on record; the one of an opening stands for the whole session."""
@@ -51,9 +51,12 @@ class Recovering(Serving):
         return run_id
 
     def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
-        """Put on record what came of it; only one without errors takes old markers away."""
+        """Put on record what came of it; only a recovery without errors takes old markers away."""
         self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
-        if run_id == self._run_id and not (done.errors or done.unrecovered):
+        if run_id != self._run_id:
+            return
+        self._is_on_record = True
+        if done.mode != "off" and not (done.errors or done.unrecovered):
             left = marker.how_it_was_left(self._folder, self._workspace)
             marker.sweep(self._folder, self._workspace, left)
 

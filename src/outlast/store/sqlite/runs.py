@@ -7,6 +7,7 @@ import msgspec
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.budgets import attempt_limit
+from outlast.domain.lifecycle import RECOVERY
 from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import utc, utc_of
 from outlast.domain.worker import PreviousStop
@@ -39,7 +40,7 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
         },
     )
     tx.run("forget_runs", {"id": run_id, "kept": RUNS_KEPT})
-    data = {"trigger": start.trigger, "previous": start.previous.value}
+    data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
     return run_id
 
@@ -55,7 +56,7 @@ def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
     }
     values = {"id": run_id, "now": now.utc_ms, "details": _encode(done).decode()}
     tx.run("end_run", counts | values)
-    add_event(tx, RECOVERY_COMPLETED, now, counts, run_id=run_id)
+    add_event(tx, RECOVERY_COMPLETED, now, counts | {"actor": RECOVERY}, run_id=run_id)
 
 
 def last(tx: Transaction, trigger: str | None) -> RecoveryReport | None:
@@ -94,6 +95,7 @@ def _report(row: tuple[Any, ...]) -> RecoveryReport:
         stale_workers=done.healed.stale_workers,
         unrecovered=done.unrecovered,
         errors=done.errors,
+        locks_freed=done.healed.locks_freed,
     )
 
 

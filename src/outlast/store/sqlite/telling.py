@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Transition
+from outlast.domain.lifecycle import RecoveryAction, Transition
+from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.orphans import expired, held_by
 from outlast.store.sqlite.readers import Readers
@@ -40,18 +41,27 @@ def tell_what_moved(endings: Sequence[Ending], moved: Sequence[Transition], now:
         )
 
 
-def tell_what_stays(readers: Readers, judged: Sequence[Judged], now: Instant) -> None:
+def tell_what_stays(
+    readers: Readers, judged: Sequence[Judged], now: Instant, policy: RecoveryPolicy
+) -> None:
     """For who asked for every detail: the tasks that are left to their holders, and why."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     ran_out = {one.seq for one in readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))}
     for found in judged:
         peer = found.peer
-        if found.is_dead:
-            continue
         held = readers.read("telling", partial(held_by, peer=peer, limit=MAX_TOLD))
         for standing in held:
-            if standing.seq not in ran_out:
+            is_orphan = found.is_dead or standing.seq in ran_out
+            if is_orphan and policy.action_for(standing.kind) is RecoveryAction.NONE:
+                log.debug(
+                    "task %s of worker %s is an orphan and stays as it is: recovery leaves kind %s"
+                    " alone",
+                    standing.id,
+                    peer.name,
+                    standing.kind,
+                )
+            elif not is_orphan:
                 log.debug(
                     "task %s stays with worker %s (pid %d): %s and its lease has not run out",
                     standing.id,
