@@ -20,14 +20,16 @@ from bench.load import KIND, PAYLOAD_TEXT, Sizes, milliseconds, timed
 from bench.machine import ROOT, empty_folder
 from bench.paired import Contestant, measure, ratio, summary, typical
 from bench.results import Row
-from outlast import Outlast
+from outlast import Outlast, Settings
 from outlast.engine.session import Session
 from outlast.engine.worker import MAX_PREFETCH
 
 LONGEST_LOCK_MS = 100
+# The detector would take part in a recovery that lasts for a minute.
+ALONE = Settings(detection_interval_seconds=0)
 OPEN_AND_DIE = """
 import os, signal, sys
-from outlast import Outlast
+from outlast import Outlast, Settings
 app = Outlast(sys.argv[1]).open()
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -73,7 +75,7 @@ def ours(prepared: Path, count: int, watched: list[watch.Locks], checks: list[fl
         watched.append(watch.Locks())
         with (
             watch.connections(watched[-1].note),
-            Outlast(path, recovery=nothing_yet) as app,
+            Outlast(path, settings=ALONE, recovery=nothing_yet) as app,
         ):
             seconds = timed(app.recover)
             report = app.last_report()

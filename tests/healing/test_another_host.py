@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, WorkerState
 from outlast.testing import ManualClock
 from tests.healing.stage import Holder, events, moves_to_another_host, of_pid
 from tests.store.hand import Hand, store_of
@@ -77,6 +77,9 @@ def test_any_sign_of_life_keeps_a_distant_worker_alive(
             assert (dry.entries_reclaimed, dry.dead_workers) == (0, ())
             assert [one.orphaned for one in app.recovery_plan()] == [None]
             assert app.heal().dead_workers == ()
+            assert [one.state for one in app.workers()] == [
+                WorkerState.ALIVE if sign == "heartbeat" else WorkerState.STALE
+            ]
         assert far.asks("complete", "t") is True
 
 

@@ -254,6 +254,13 @@ def test_a_restart_in_the_same_millisecond_is_somebody_else_and_a_live_twin_keep
         assert claims(actor) == {}
     assert completes(twin, kept) is True
     assert [completes(second, number) for number in mine.values()] == [True, True]
+    third = volume.enters("the host", "w")
+    enqueues(third, "third's")
+    assert claims(third) == {"third's": 0}
+    third.kill()
+    last = claims(second)
+    assert last.keys() == {"third's"}, "a namesake that died while this one was at work"
+    assert completes(second, last["third's"]) is True
     assert volume.rows("SELECT DISTINCT name, registered_at FROM workers") == [
         ("w", 1_800_000_000_000)
     ]

@@ -1,6 +1,7 @@
 """The detector: in every serving process somebody looks for the dead, also where nobody claims."""
 
 import logging
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,6 +13,8 @@ import pytest
 from outlast import DatabaseError, Outlast, Settings, StoreError
 from outlast.engine.detector import Detector
 from outlast.engine.session import Session
+from outlast.engine.waker import Waker
+from outlast.store.future import Ear
 from outlast.testing import ManualClock
 from tests.crash.working import until
 from tests.healing.stage import Holder, crashed_holder, events
@@ -104,23 +107,23 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
     make_app: Callable[..., Outlast], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under a fake clock: each of the thread's waits is noted, and ends when the test says so."""
-    waits: list[float | None] = []
+    waits: list[float] = []
     turns = threading.Semaphore(0)
-
-    class FakeTime(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits.append(timeout)
-            turns.acquire()
-            return self.is_set()
-
-        def set(self) -> None:
-            super().set()
-            turns.release()
 
     class InFakeTime(Detector):
         def __init__(self, session: Session) -> None:
-            super().__init__(session)
-            self._stopping = FakeTime()
+            self._now = Seconds()
+            super().__init__(session, self._now)
+
+        def _sleep(self, deaths: Ear, waker: Waker, seconds: float) -> bool:
+            waits.append(seconds)
+            turns.acquire()
+            self._now.now += seconds
+            return False
+
+        def stop(self) -> None:
+            turns.release()
+            super().stop()
 
     monkeypatch.setattr("outlast.engine.handle.Detector", InFakeTime)
     app = make_app(detection_interval_seconds=7)
@@ -135,6 +138,19 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
     assert waits == [7, 7, 7]
 
 
+def test_the_kernel_tells_it_of_a_death_at_once(make_app: Callable[..., Outlast]) -> None:
+    """Nobody claims here, and its next look of its own is an hour away."""
+    app = make_app(detection_interval_seconds=3600).open()
+    app.enqueue("work", id="t")
+    with Holder(app.path) as holder:
+        assert holder.claims() == ["t"]
+        # Whom to watch is learned by looking, as every claim and every look does.
+        assert app.claim("another", queue="empty") == []
+        holder.signal(signal.SIGKILL)
+        holder.wait()
+        until(lambda: app.get("t").status == "pending", "it was not told")
+
+
 @pytest.mark.proves("HEAL-02")
 def test_it_looks_every_minute_unless_told_otherwise_and_zero_switches_it_off(
     make_app: Callable[..., Outlast],
@@ -145,7 +161,7 @@ def test_it_looks_every_minute_unless_told_otherwise_and_zero_switches_it_off(
         return sum(one.name == "outlast-detector" for one in threading.enumerate())
 
     before = looking()
-    app = make_app().open()
+    app = make_app(detection_interval_seconds=60).open()
     assert looking() == before + 1
     app.close()
     make_app(detection_interval_seconds=0).open()

@@ -146,7 +146,8 @@ _real = liveness.judge_worker
 liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
 """
 NO_PATIENCE = """
-from outlast.store.sqlite import liveness
+from outlast.store.sqlite import heal, liveness
+heal.was_heard_of = lambda *what: False
 _real = liveness.judge_worker
 liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 10**9, patience)
 """

@@ -92,7 +92,7 @@ def test_some_recoveries_are_killed_twice_in_a_row(room: Room) -> None:
     assert any(tried(room, case).kills == 2 for case in cases)
 
 
-@pytest.mark.proves("REC-28", "HEAL-17")
+@pytest.mark.proves("REC-28")
 @pytest.mark.parametrize(
     ("life", "probe"), [one for one in RECOVERING if one[0] != "start"], ids=str
 )

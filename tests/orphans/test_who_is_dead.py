@@ -9,6 +9,7 @@ import pytest
 
 from outlast import Outlast, _host
 from outlast.store.sqlite import forensics
+from outlast.store.sqlite.files import SideFolder
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import ELSEWHERE, holding, killed, stranger
 from tests.store.hand import Hand
@@ -80,6 +81,21 @@ def test_whoever_holds_its_lock_keeps_its_tasks_however_silent_it_is(
         assert [(one.state, one.task_ids) for one in app.workers()] == [("stale", ("t",))]
         assert [one.orphaned for one in app.recovery_plan()] == [None]
     assert app.heal().entries_reclaimed == 1
+
+
+def test_a_lock_file_that_is_not_the_one_registered_says_nothing(
+    app: Outlast, database: Path
+) -> None:
+    """The lock of a file that took its place is free, and its owner never held it."""
+    app.enqueue("work", id="t")
+    with holding(database) as child:
+        (lock,) = SideFolder(database).workers.glob("*.lock")
+        # Beside the old one, whose inode would be given out again at once.
+        lock.with_name("new").write_bytes(lock.read_bytes())
+        lock.with_name("new").rename(lock)
+        assert app.heal().entries_reclaimed == 0
+        child.kill()
+        assert app.heal().entries_reclaimed == 1
 
 
 def test_one_that_speaks_while_it_is_being_judged_keeps_its_tasks(

@@ -19,9 +19,8 @@ from outlast.domain.lifecycle import (
     decide,
 )
 from outlast.testing import ManualClock
-from tests.recovery.stage import by_hand, crash, holder, rows
+from tests.recovery.stage import assert_sound_inside, by_hand, crash, holder, rows
 from tests.store.hand import Refused
-from tests.support.foreign import assert_sound
 
 Make = Callable[..., Outlast]
 
@@ -62,7 +61,7 @@ def test_each_action_gives_its_documented_row(make_app: Make, database: Path, ac
     counts = (report.tasks_put_back, report.tasks_failed, report.tasks_skipped)
     assert counts == {"fail": (0, 1, 0), "none": (0, 0, 1)}.get(action, (1, 0, 0))
     app.close()
-    assert_sound(database)
+    assert_sound_inside(database)
 
 
 @pytest.mark.proves("REC-14")
@@ -121,7 +120,7 @@ def test_each_recovered_task_has_its_legal_move_in_the_log(make_app: Make, datab
     ]
     assert {(Status(old), Status(new)) for _, old, new, _ in moves} <= LEGAL_MOVES
     app.close()
-    assert_sound(database)
+    assert_sound_inside(database)
 
 
 @pytest.mark.proves("REC-16")

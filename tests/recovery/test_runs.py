@@ -10,9 +10,8 @@ import pytest
 from outlast import Batch, Outlast
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
-from tests.recovery.stage import FROZEN, by_hand, content, crash, holder, rows
+from tests.recovery.stage import FROZEN, assert_sound_inside, by_hand, content, crash, holder, rows
 from tests.support.children import Child
-from tests.support.foreign import assert_sound
 
 Make = Callable[..., Outlast]
 
@@ -190,7 +189,7 @@ def test_ten_thousand_orphans_go_back_in_batches_with_progress_and_within_bounds
     assert peak_bytes < 8 << 20, "a batch at a time, however many there are"
     assert len(app.recovered(report.run_id, limit=100)) == 100, "listed by the page"
     app.close()
-    assert_sound(database)
+    assert_sound_inside(database)
 
 
 @pytest.mark.proves("REC-22")

@@ -74,6 +74,7 @@ def test_recovery_performance_jobs(database: Path, trace: Trace, size: str) -> N
     assert troubles(before, seen(database))[:5] == []
     batches = count // Settings().heal_batch + 1
     assert len(ran) <= MOST_STATEMENTS_BESIDES + MOST_STATEMENTS_A_BATCH * batches
+    assert len(ran) < max(MOST_STATEMENTS_BESIDES, count // 20), "batches are no handfuls"
     progress = "SELECT count(*) FROM events WHERE kind = 'recovery.progress'"
     with closing(Hand(database)) as hand:
         assert batches - 1 <= hand.value(progress) <= batches

@@ -115,9 +115,7 @@ def test_nulls_in_a_claimed_entry(template: Path, tmp_path: Path, missing: str) 
         hand.run(f"UPDATE tasks SET {NULLS[missing]}")
         for _, text in triggers:
             hand.run(text)
-    # The check of the file would take such a row for damage, and stop before anything is changed.
-    settings = Settings(integrity_check_on_startup=False)
-    with validated(database), Outlast(database, settings=settings) as app:
+    with validated(database), Outlast(database) as app:
         assert (app.get("e").status, app.get("e").recovery_count) == ("pending", 1)
         assert (app.get("e").group, app.get("e").priority) == ("bd-2i5", 7)
         assert [lease.attempt for lease in app.claim("agent-2")] == [2]

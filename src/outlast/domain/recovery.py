@@ -140,6 +140,7 @@ def likely_cause(
     expiries: int,
     beats: bool,
     died_of: str | None,
+    *,
     beside: str | None = None,
 ) -> str:
     """What a task that is orphaned again and again probably suffers from.

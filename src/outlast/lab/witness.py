@@ -306,12 +306,9 @@ class Witness:
 
     def reclaim_stale(self, silent: Duration, force: bool = False) -> Any:
         """Take back what is silent for so long, by force from the living too."""
-        return self.call(
-            "reclaim_stale",
-            {"silent": silent, "force": force},
-            lambda: self.app.reclaim_stale(silent, force),
-            lambda count: count,
-        )
+        given = {"silent": silent, "force": force}
+        reclaim = self.app.reclaim_stale
+        return self.call("reclaim_stale", given, lambda: reclaim(silent, force), lambda n: n)
 
     def flush(self, mode: str = "truncate") -> Any:
         """Move the log into the main file."""

@@ -164,6 +164,10 @@ class StoreReads(Protocol):
         """Whether tasks that were tried before wait for their next try; some rows apart."""
         ...
 
+    def listen_for_deaths(self) -> Ear:
+        """Listen for nothing but the ends of workers on this host."""
+        ...
+
     def ear(self, for_work: bool) -> Ear:
         """Listen for new work, or for results; whoever looks after this misses no hint."""
         ...

@@ -45,9 +45,9 @@ def begin_boot(boot: int) -> None:
     vars(_host)["boot_id"] = lambda: boot_id
     probe = ProbedLock.__init__
 
-    def probe_what_stayed(self: ProbedLock, path: Path, inode: int) -> None:
+    def probe_what_stayed(self: ProbedLock, path: Path | str, inode: int) -> None:
         # A file keeps its inode through a power cut; the copy that stands for it cannot.
-        probe(self, path, path.stat().st_ino)
+        probe(self, path, Path(path).stat().st_ino)
 
     type.__setattr__(ProbedLock, "__init__", probe_what_stayed)
 

@@ -99,9 +99,14 @@ class DeathWatch:
         os.close(descriptor)
 
     def duplicate(self) -> "Watching | None":
-        """What the caller can wait on until one of them has ended; None if nobody is watched."""
-        with self._mutex:
-            return None if self._epoll is None else Watching(os.dup(self._epoll.fileno()))
+        """What the caller can wait on until one of them has ended, also of those still to come."""
+        with self._mutex, suppress(OSError):
+            if self._is_closed:
+                return None
+            if self._epoll is None:
+                self._epoll = select.epoll()
+            return Watching(os.dup(self._epoll.fileno()))
+        return None
 
     def take(self) -> bool:
         """Whether somebody has ended since this was last asked."""

@@ -130,7 +130,7 @@ class SqliteReads:
         return tuple(
             Suspect(
                 task_id, kind, status, count,
-                likely_cause(kind, crashes, expiries, bool(beats), error, beside),
+                likely_cause(kind, crashes, expiries, bool(beats), error, beside=beside),
             )
             for task_id, kind, status, count, crashes, expiries, beats, error, beside in rows
         )  # fmt: skip
@@ -275,6 +275,10 @@ class SqliteReads:
         }
         found = self._read("looking for work", lambda tx: tx.value("retries_waiting", values))
         return found is not None
+
+    def listen_for_deaths(self) -> Waiter:
+        """Listen for nothing but the ends of workers on this host."""
+        return self._wakeups.death_waiter()
 
     def ear(self, for_work: bool) -> Waiter:
         """Listen for new work, or for results."""

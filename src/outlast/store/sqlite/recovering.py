@@ -13,6 +13,7 @@ from outlast.domain.integrity import IntegrityResult
 from outlast.errors import StoreBusy
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite import marker, runs
+from outlast.store.sqlite.connection import in_our_words
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.integrity import check
 from outlast.store.sqlite.operation import Exclusive
@@ -70,20 +71,26 @@ class Recovering(Serving):
 
 @contextmanager
 def _turn(folder: SideFolder, timeout_seconds: float) -> Iterator[None]:
-    deadline = time.monotonic() + timeout_seconds
-    descriptor = folder.open_file(folder.recovery)
+    with in_our_words(f"waiting to recover {folder.database}", folder.recovery):
+        descriptor = folder.open_file(folder.recovery)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreBusy(_who_recovers(folder, timeout_seconds)) from None
-                time.sleep(_POLL_SECONDS)
+        with in_our_words(f"waiting to recover {folder.database}", folder.recovery):
+            _wait_for_lock(descriptor, folder, timeout_seconds)
         yield
     finally:
         os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, folder: SideFolder, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StoreBusy(_who_recovers(folder, timeout_seconds)) from None
+            time.sleep(_POLL_SECONDS)
 
 
 def _who_recovers(folder: SideFolder, timeout_seconds: float) -> str:
