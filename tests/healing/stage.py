@@ -47,7 +47,9 @@ def _does_as_told(path: str, worker: str, settings: "dict[str, Any]") -> None:
     from tests.support.childside import hear, say
 
     clock = ManualClock()
-    app = Outlast(path, settings=Settings(**settings), clock=clock).open()
+    # Whoever is held here does nothing unasked.
+    given = Settings(**{"detection_interval_seconds": 0} | settings)
+    app = Outlast(path, settings=given, clock=clock).open()
     leases: dict[str, Any] = {}
 
     def does(verb: str, arguments: list[Any], options: dict[str, Any]) -> Any:

@@ -40,8 +40,9 @@ def seconds() -> Seconds:
 
 @pytest.fixture
 def detector(app: Outlast, seconds: Seconds) -> Detector:
-    app.open()
-    return Detector(app._handle.serve(), seconds)
+    detector = Detector(app._handle.serve(), seconds)
+    detector._interval_seconds = 60
+    return detector
 
 
 def test_each_look_takes_back_what_is_stale_by_then(

@@ -145,12 +145,6 @@ from outlast.store.sqlite import liveness
 _real = liveness.judge_worker
 liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
 """
-NO_PATIENCE = """
-from outlast.store.sqlite import heal, liveness
-heal.was_heard_of = lambda *what: False
-_real = liveness.judge_worker
-liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 10**9, patience)
-"""
 
 
 @pytest.mark.parametrize(
@@ -169,7 +163,6 @@ liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 10**9, pat
             KNOWN_BY_NAME_AND_PID,
         ),
         ("a container against another container/silence without a lock file", SILENCE_SAYS_NOTHING),
-        ("the host's clocks against a container/silence without a lock file", NO_PATIENCE),
     ],
 )
 def test_a_planted_defect_is_found(tmp_path: Path, case: str, planted: str) -> None:

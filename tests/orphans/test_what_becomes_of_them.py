@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60
 
 def both_ways(make_app: Callable[..., Outlast], database: Path, **settings: Any) -> Outlast:
     """A task whose worker was killed, another one whose lease ran out; nothing is healed yet."""
-    app = make_app(heal_at_claim=False, detection_interval_seconds=0, **settings)
+    app = make_app(heal_at_claim=False, **settings)
     app.enqueue_many("work", range(2), id=["expired", "lost"])
     app.claim("slow", lease="1s")
     killed(database)
@@ -173,13 +173,16 @@ def test_a_detector_looks_on_after_an_error(
 
 
 def test_a_detector_whose_tick_came_late_takes_nothing_from_anybody(
-    app: Outlast, database: Path
+    make_app: Callable[..., Outlast], database: Path
 ) -> None:
     """It was stopped, or the machine slept: so may those have been that it would judge."""
-    app.enqueue("work", id="t")
+    app = make_app(detection_interval_seconds=60)
+    app.open()
+    hand = Hand(database)
+    stranger(app, hand, pid=2**22 + 1)
+    hand.close()
     seconds = [0.0]
     detector = Detector(app._handle.serve(), lambda: seconds[0])
-    killed(database)
     seconds[0] += 60 * detecting.LATE + 1
     assert not detector.tick()
     assert app.get("t").status.value == "running"

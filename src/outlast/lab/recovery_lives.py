@@ -9,26 +9,21 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from outlast.lab.history import KILLED, Write, host_seconds
-from outlast.lab.lives import LIVES, Life, each_of, nth, opened
+from outlast.lab.lives import LIVES, SETTINGS, Life, each_of, nth, opened
 from outlast.lab.recorded import SPARED_KIND
 from outlast.lab.witness import Witness
-from outlast.settings import Settings
 
 PLAIN = ["work"]
 POISON_KIND, FAILING_KIND, RESET_KIND = "poison", "failing", "reset"
 _ACTIONS = {SPARED_KIND: "none", FAILING_KIND: "fail", RESET_KIND: "pending"}
 
 # Two tasks to a batch, so that there are many; a second loss is one too many.
-BY_ITSELF = Settings(heal_batch=2, max_recovery_attempts=1, recovery_action_by_kind=_ACTIONS)
-BY_APPROVAL = Settings(
-    heal_batch=2,
-    max_recovery_attempts=1,
-    recovery_action_by_kind=_ACTIONS,
-    recovery_mode="manual",
-)
+BY_ITSELF = replace(SETTINGS, max_recovery_attempts=1, recovery_action_by_kind=_ACTIONS)
+BY_APPROVAL = replace(BY_ITSELF, recovery_mode="manual")
 
 _PATIENCE_SECONDS = 60
 

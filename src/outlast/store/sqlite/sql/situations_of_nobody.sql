@@ -3,7 +3,7 @@
 SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
        s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
        s.kind, s.heartbeat_at
-FROM tasks s
+FROM tasks s INDEXED BY idx_work_items_lease_expiry
 WHERE s.status = 'running'
   AND (s.started_at IS NULL OR s.lease_expires_at IS NULL
        OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.seq = s.holder))
