@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Instant, Outlast, SystemClock
+from outlast import Instant, Outlast, Settings, SystemClock
 from outlast.testing import ManualClock
 from tests.support.children import Child
 

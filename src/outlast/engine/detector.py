@@ -93,7 +93,9 @@ class Detector:
     def _look(self) -> None:
         session = self._session
         try:
-            if session.store.healing_is_due(session.now(), session.settings.patience):
+            if session.store.healing_is_due(
+                session.now(), session.settings.patience, session.policy
+            ):
                 heal(session)
         except OutlastError as error:
             session.log.warning("looking for dead workers failed: %s", error)

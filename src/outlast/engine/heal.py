@@ -82,7 +82,7 @@ def heal_before_claim(session: Session, force: bool) -> bool:
         return False
     session.store.healed_at_mono_ms = now.mono_ms
     try:
-        if not session.store.healing_is_due(now, session.settings.patience):
+        if not session.store.healing_is_due(now, session.settings.patience, session.policy):
             return False
         healed = session.store.heal(now, session.policy)
     except OutlastError as error:

@@ -38,7 +38,9 @@ def recover(session: Session) -> None:
 
 def _is_due(session: Session) -> bool:
     store = session.store
-    return not store.is_on_record or store.healing_is_due(session.now(), session.settings.patience)
+    return not store.is_on_record or store.healing_is_due(
+        session.now(), session.settings.patience, session.policy
+    )
 
 
 def run(session: Session, trigger: str, tell: Tell | None = None) -> RecoveryReport:

@@ -42,7 +42,9 @@ class StoreReads(Protocol):
         """Whether the store had to give up, and must be opened again."""
         ...
 
-    def healing_is_due(self, now: Instant, patience: Patience) -> bool:
+    def healing_is_due(
+        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
+    ) -> bool:
         """Whether heal would find anything; reads only."""
         ...
 

@@ -60,9 +60,10 @@ def kinds_concerned(policy: RecoveryPolicy) -> Values:
 ALL_KINDS: Values = {"spared": None, "only": None}
 
 
-def leases_ran_out(readers: Readers, now: Instant) -> bool:
-    """Whether any lease has run out; a read by index."""
-    return bool(readers.read("looking for expired leases", lambda tx: expired(tx, now, 1)))
+def leases_ran_out(readers: Readers, now: Instant, kinds: Values | None = None) -> bool:
+    """Whether any lease has run out, of a kind that is not left alone; a read by index."""
+    only = kinds or ALL_KINDS
+    return bool(readers.read("looking for expired leases", lambda tx: expired(tx, now, 1, only)))
 
 
 def expired(tx: Transaction, now: Instant, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:

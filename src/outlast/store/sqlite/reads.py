@@ -36,8 +36,10 @@ from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK, WAITING_FOR_RESULTS
 from outlast.store.sqlite.orphans import (
+    ALL_KINDS,
     held_by,
     judged_peers,
+    kinds_concerned,
     leases_ran_out,
     locks_to_free,
     names,
@@ -85,9 +87,12 @@ class SqliteReads:
         """This process's own incarnation, or nothing while it holds no tasks."""
         return ""
 
-    def healing_is_due(self, now: Instant, patience: Patience) -> bool:
-        """Whether heal would find anything; reads only."""
-        if self._dead(now, patience) or leases_ran_out(self._readers, now):
+    def healing_is_due(
+        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
+    ) -> bool:
+        """Whether heal would find anything; reads only. A policy leaves some kinds alone."""
+        kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
+        if self._dead(now, patience) or leases_ran_out(self._readers, now, kinds):
             return True
         return bool(self._read("looking at locks", lambda tx: locks_to_free(tx, now, 1)))
 
