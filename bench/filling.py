@@ -45,11 +45,12 @@ FROM n
 class Filler:
     """Writes rows in chunks, unsynced, and leaves the log empty."""
 
-    def __init__(self, path: Path, payload: str, now_ms: int) -> None:
+    def __init__(self, path: Path, payload: str, now_ms: int, last: int = 0) -> None:
+        """Rows are numbered on from `last`."""
         self._connection = apsw.Connection(str(path))
         self._connection.pragma("synchronous", "OFF")
         self._shared = {"payload": payload, "now": now_ms}
-        self._last = 0
+        self._last = last
 
     def add(self, statement: str, count: int, **values: object) -> range:
         """Run a statement for the next `count` numbers; returns them."""

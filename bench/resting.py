@@ -21,6 +21,8 @@ from outlast import Outlast
 T = TypeVar("T")
 
 SECONDS = 10.0
+# As many beats as ten minutes have where one comes every thirty seconds.
+BEATING_SECONDS = 20.0
 LEASES = 50
 BURNERS = 7
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -97,9 +99,9 @@ def cpu_seconds(pids: list[int]) -> float:
     return sum(int(one[11]) + int(one[12]) for one in fields) / TICKS_PER_SECOND
 
 
-def percent_of(pids: list[int]) -> float:
+def percent_of(pids: list[int], seconds: float = SECONDS) -> float:
     before, began = cpu_seconds(pids), time.monotonic()
-    time.sleep(SECONDS)
+    time.sleep(seconds)
     return 100 * (cpu_seconds(pids) - before) / (time.monotonic() - began)
 
 
@@ -114,16 +116,16 @@ def idle(folder: Path) -> tuple[float, float]:
         _end(child)
 
 
-def beating(folder: Path) -> float:
+def beating(folder: Path, seconds: float = BEATING_SECONDS, beat_seconds: float = 1) -> float:
     """Percent of a processor for fifty leases, renewed every second instead of every thirty."""
     path = folder / "work.db"
     with Outlast(path) as app:
         app.enqueue_many("rest", [{}] * LEASES)
-    child = start(path, LEASES, 1)
+    child = start(path, LEASES, beat_seconds)
     try:
         _heard(child, "resting", LEASES)
         pids = crew_of(child)
-        return percent_of(pids)
+        return percent_of(pids, seconds)
     finally:
         _end(child)
 
@@ -155,6 +157,8 @@ def _end(child: "subprocess.Popen[str]") -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+    if child.stdout is not None:
+        child.stdout.close()
 
 
 def run(sizes: Sizes) -> list[Row]:

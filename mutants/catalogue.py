@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 FOLDER = Path(__file__).parent
+TESTS = "tests"
 
 
 class CatalogueError(Exception):
@@ -26,10 +27,10 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One defect, the experiment that must find it, and how long that may take.
+    """One defect, the experiment or the tests that must find it, and how long that may take.
 
     `blind` says that its author had not read the experiments. `arguments` are handed to the
-    experiment, and lead it to the defect quickly.
+    experiment, and lead it to the defect quickly; where `found_by` is "tests", they name these.
     """
 
     name: str
@@ -63,6 +64,8 @@ def read_mutant(path: Path) -> Mutant:
         raise CatalogueError(f"{path.name} names itself {mutant.name!r}; give both one name")
     if not mutant.edits:
         raise CatalogueError(f"{path.name} changes nothing; give it at least one edit")
+    if mutant.found_by == TESTS and not mutant.arguments:
+        raise CatalogueError(f"{path.name} is found by tests; name them in its arguments")
     return mutant
 
 

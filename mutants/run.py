@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from mutants.catalogue import FOLDER, CatalogueError, Mutant, mutants_in
+from mutants.catalogue import FOLDER, TESTS, CatalogueError, Mutant, mutants_in
 from mutants.trial import Trial, Verdict, Workshop
 
 NAME_WIDTH, EXPERIMENT_WIDTH, VERDICT_WIDTH = 32, 8, 14
@@ -34,10 +34,11 @@ NAME_WIDTH, EXPERIMENT_WIDTH, VERDICT_WIDTH = 32, 8, 14
 def main(
     names: Sequence[str], jobs: int, as_json: bool, catalogue: Path, natural: float | None
 ) -> None:
-    """Apply each deliberate defect to a copy of Outlast and see its experiment find it.
+    """Apply each deliberate defect to a copy of Outlast and see its experiment or test find it.
 
     As a rule each experiment is pointed to a case that shows the defect, which proves that it would
-    be recognised. With --natural it has to come upon it by itself.
+    be recognised. With --natural it has to come upon it by itself. Defects that only tests can see
+    name the tests that must fail.
 
     The exit code is 1 when a mutant survives or does not count: one that no longer passes the
     first example, whose text is not in the source, or whose experiment is not silent without it.
@@ -59,7 +60,12 @@ def main(
 
 
 def unaimed(mutant: Mutant, seconds: float) -> Mutant:
-    """The same mutant, with an experiment that is told nothing but how long it may take."""
+    """The same mutant, with an experiment that is told nothing but how long it may take.
+
+    Tests take their own time, and there is nothing to come upon.
+    """
+    if mutant.found_by == TESTS:
+        return mutant
     return msgspec.structs.replace(mutant, arguments=(), seconds=seconds)
 
 

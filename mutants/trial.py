@@ -1,4 +1,4 @@
-"""The trial of one mutant: a changed copy that still works must be found out by its experiment."""
+"""The trial of one mutant: a changed copy that still works must be found out by what it names."""
 
 import fcntl
 import hashlib
@@ -12,18 +12,15 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from mutants.catalogue import CatalogueError, Mutant, mutate
+from mutants.finding import ROOT, WORDS_KEPT, Ended, command_of, control_of, found_in
 
-ROOT = Path(__file__).parent.parent
-SEED = "1"
 # What starting up, a last case and clearing away may take beyond the experiment's own time.
 GRACE_SECONDS = 45.0
 EXAMPLE_SECONDS = 90.0
-WORDS_KEPT = 200
 
 # Where a process, and one that is started as a worker starts its clerk, import the package from.
 _WHERE = "import outlast; print(outlast.__file__)"
@@ -52,21 +49,6 @@ class Trial(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """How a process ended; the code is None if its time was up."""
-
-    code: int | None
-    output: str
-    errors: str
-    seconds: float
-
-    @property
-    def last_words(self) -> str:
-        """The end of what it said, in one line."""
-        lines = (self.errors.strip() or self.output.strip()).splitlines()
-        return lines[-1][-WORDS_KEPT:] if lines else "nothing was said"
-
-
 class Workshop:
     """Where trials are held: what is copied and changed, the example it must pass, the controls.
 
@@ -84,7 +66,7 @@ class Workshop:
         self._example = example
 
     def try_out(self, mutant: Mutant) -> Trial:
-        """Change a copy, see that it still works, and have its experiment look for the defect."""
+        """Change a copy, see that it still works, and look for the defect as the mutant says."""
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             copy = Path(folder)
             try:
@@ -93,7 +75,7 @@ class Workshop:
                 self._check_control(mutant)
             except (CatalogueError, _DoesNotCount) as error:
                 return Trial(mutant, Verdict.NOT_COUNTED, str(error), 0.0)
-            return _judged(mutant, _experiment(copy, mutant))
+            return _judged(mutant, _looked_for(copy, mutant))
 
     def _make_copy(self, folder: Path, mutant: Mutant | None) -> None:
         # Times are kept, so compiled files of what is not changed stay valid and start-up fast.
@@ -113,8 +95,8 @@ class Workshop:
             raise _DoesNotCount(f"{self._example.name} does not pass: {example.last_words}")
 
     def _check_control(self, mutant: Mutant) -> None:
-        """The same experiment must find nothing in a copy that was not changed."""
-        said = self._control(mutant)
+        """The same experiment, or test, must find nothing in a copy that was not changed."""
+        said = self._control(control_of(mutant))
         if said:
             raise _DoesNotCount(f"{mutant.found_by} is not silent without a defect: {said}")
 
@@ -134,43 +116,33 @@ class Workshop:
     def _run_control(self, mutant: Mutant) -> str:
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             self._make_copy(Path(folder), None)
-            ended = _experiment(Path(folder), mutant)
-        return "" if ended.code == 0 and _found(ended) == [] else _first_words(ended)
+            ended = _looked_for(Path(folder), mutant)
+        is_silent = ended.code == 0 and found_in(mutant, ended) == []
+        return "" if is_silent else _first_words(mutant, ended)
 
 
 class _DoesNotCount(Exception):
     """A mutant that proves nothing, and why."""
 
 
-def _experiment(folder: Path, mutant: Mutant) -> Ended:
-    command = ["-m", "outlast", "lab", mutant.found_by, "--seed", SEED]
-    command += ["--seconds", f"{mutant.seconds:g}", "--json", *mutant.arguments]
-    return _python(folder, command, mutant.seconds + GRACE_SECONDS)
+def _looked_for(folder: Path, mutant: Mutant) -> Ended:
+    return _python(folder, command_of(mutant), mutant.seconds + GRACE_SECONDS)
 
 
 def _judged(mutant: Mutant, ended: Ended) -> Trial:
-    found = _found(ended)
-    if ended.code == 1 and found:
-        return Trial(mutant, Verdict.KILLED, _first_words(ended), ended.seconds)
+    said = _first_words(mutant, ended)
+    if ended.code == 1 and found_in(mutant, ended):
+        return Trial(mutant, Verdict.KILLED, said, ended.seconds)
     if ended.code == 0 or ended.code is None:
-        return Trial(mutant, Verdict.SURVIVED, _first_words(ended), ended.seconds)
-    said = f"the experiment itself ended with {ended.code}: {_first_words(ended)}"
+        return Trial(mutant, Verdict.SURVIVED, said, ended.seconds)
+    said = f"{mutant.found_by} itself ended with {ended.code}: {said}"
     return Trial(mutant, Verdict.NOT_COUNTED, said, ended.seconds)
 
 
-def _found(ended: Ended) -> list[dict[str, Any]] | None:
-    """The violations an experiment told of; None when it told nothing that can be read."""
-    try:
-        told = msgspec.json.decode(ended.output)
-        return [one for ran in told["experiments"] for one in ran["violations"]]
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return None
-
-
-def _first_words(ended: Ended) -> str:
-    found = _found(ended)
+def _first_words(mutant: Mutant, ended: Ended) -> str:
+    found = found_in(mutant, ended)
     if found:
-        return " ".join(str(found[0].get("what", found[0])).split())[:WORDS_KEPT]
+        return found[0][:WORDS_KEPT]
     if ended.code is None:
         return f"it was not done after {ended.seconds:.0f} s"
     return "nothing was found" if found == [] else ended.last_words
@@ -179,7 +151,10 @@ def _first_words(ended: Ended) -> str:
 def _python(folder: Path, arguments: Sequence[str], timeout_seconds: float) -> Ended:
     """Run Python with the folder's copy before any other; nothing it started outlives it."""
     path = os.pathsep.join(filter(None, [str(folder / "src"), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {"PYTHONPATH": path, "TMPDIR": str(folder / "work")}
+    # The last lines of tests are read; nobody may shorten them.
+    environment = os.environ | {
+        "PYTHONPATH": path, "TMPDIR": str(folder / "work"), "COLUMNS": str(2 * WORDS_KEPT),
+    }  # fmt: skip
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(

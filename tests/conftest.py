@@ -21,11 +21,15 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_app(database: Path, clock: ManualClock) -> Iterator[Callable[..., Outlast]]:
-    """Makes Outlast objects on the test's file and the test's clock, and closes them all."""
+    """Makes Outlast objects on the test's file and the test's clock, and closes them all.
+
+    Nobody looks for the dead unasked: the kernel would tell of them when it pleases.
+    """
     made: list[Outlast] = []
 
     def make(**settings: object) -> Outlast:
-        app = Outlast(database, settings=Settings(**settings), clock=clock)  # type: ignore[arg-type]
+        given = Settings(**{"detection_interval_seconds": 0} | settings)  # type: ignore[arg-type]
+        app = Outlast(database, settings=given, clock=clock)
         made.append(app)
         return app
 

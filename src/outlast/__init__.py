@@ -73,10 +73,12 @@ if TYPE_CHECKING:
     from outlast.engine.heal import Recovery, RecoveryStats
     from outlast.engine.lease import Lease
     from outlast.engine.locks import NamedLock
+    from outlast.engine.mending import QueueRecovery
     from outlast.engine.snapshot import Snapshot
     from outlast.engine.subscription import Subscription
     from outlast.engine.tally import Tally
     from outlast.engine.worker import Worker
+    from outlast.engine.workers import Heartbeats
     from outlast.settings import Settings
     from outlast.store.records import Batch, FlushResult, KeyRecord, SchemaReport
 
@@ -105,6 +107,7 @@ __all__ = [
     "GiveBack",
     "Group",
     "GroupNotFound",
+    "Heartbeats",
     "IdempotencyConflict",
     "Instant",
     "IntegrityResult",
@@ -133,6 +136,7 @@ __all__ = [
     "PermanentError",
     "PreviousStop",
     "QueueFull",
+    "QueueRecovery",
     "QueueStalled",
     "RecoveredTask",
     "Recovery",
@@ -199,10 +203,12 @@ _HOMES = {
     "outlast.engine.heal": "Recovery RecoveryStats",
     "outlast.engine.lease": "Lease",
     "outlast.engine.locks": "NamedLock",
+    "outlast.engine.mending": "QueueRecovery",
     "outlast.engine.snapshot": "Snapshot",
     "outlast.engine.subscription": "Subscription",
     "outlast.engine.tally": "Tally",
     "outlast.engine.worker": "Worker",
+    "outlast.engine.workers": "Heartbeats",
     "outlast.settings": "Settings",
     "outlast.store.records": "Batch FlushResult KeyRecord SchemaReport",
 }

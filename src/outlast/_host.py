@@ -26,6 +26,10 @@ GET_LOCK = getattr(fcntl, "F_OFD_GETLK", -1)
 _FLOCK_ANSWER = struct.Struct(_FLOCK).unpack
 
 _PR_SET_PDEATHSIG = 1
+# The kernel's record of a process, of which we want the mask at its head and the status at its end.
+_PIDFD_INFO = struct.Struct("<Q52xi")
+_PIDFD_INFO_EXIT = 1 << 3
+_PIDFD_GET_INFO = (3 << 30) | (_PIDFD_INFO.size << 16) | (0xFF << 8) | 11
 _OOM_SCORE_ADDED = 500
 
 
@@ -261,6 +265,45 @@ def process_descriptor(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def exit_signal(pid: int, started: int, descriptor: int | None = None) -> int | None:
+    """The signal that ended a process; None if none did, or if nobody can tell any more.
+
+    While its parent has not reaped it, its last entry in /proc says so; afterwards only a
+    descriptor that was opened while it lived, and not before Linux 6.15.
+    """
+    status = _status_of_corpse(pid, started)
+    if status is None and descriptor is not None:
+        status = _status_by_descriptor(descriptor)
+    return None if status is None else status & 0x7F or None
+
+
+def _status_of_corpse(pid: int, started: int) -> int | None:
+    found = process_stat(pid)
+    if found is None or found[0] != "Z" or abs(found[1] - started) > 1:
+        return None
+    status = (read_text(f"/proc/{pid}/stat") or "").split()[-1:]
+    return int(status[0]) if status and status[0].isdigit() else None
+
+
+def _status_by_descriptor(descriptor: int) -> int | None:
+    answer = bytearray(_PIDFD_INFO.size)
+    _PIDFD_INFO.pack_into(answer, 0, _PIDFD_INFO_EXIT, 0)
+    try:
+        fcntl.ioctl(descriptor, _PIDFD_GET_INFO, answer)
+    except OSError:
+        return None
+    known, status = _PIDFD_INFO.unpack(answer)
+    return status if known & _PIDFD_INFO_EXIT else None
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL rather than 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def die_with_parent(parent_pid: int) -> None:

@@ -11,6 +11,7 @@ from outlast.clock import Clock
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import Parked
 from outlast.domain.names import checked_id, checked_name
+from outlast.domain.recovery import DeadWorker
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue, settle
 from outlast.engine.functions import Functions
@@ -28,7 +29,7 @@ from outlast.engine.target import database_path
 from outlast.engine.tracing import Traceable
 from outlast.engine.vigil import claim_when_ready
 from outlast.engine.watching import Watching
-from outlast.engine.workers import heartbeat
+from outlast.engine.workers import heartbeat, mark_dead
 from outlast.errors import InvalidInput
 from outlast.logs import Log
 from outlast.logs import logger as our_logger
@@ -270,6 +271,16 @@ class Outlast(Registering, Looking, Watching, Mending, Locking, Measuring, Trace
     def heartbeat(self, worker: str, task_ids: Sequence[str] = (), progress: Any = None) -> None:
         """Say that a worker lives, what it is at and how far; renews no lease."""
         heartbeat(self._handle, worker, task_ids, progress)
+
+    def mark_dead(
+        self, incarnation: str, by: str | None = None, force: bool = False
+    ) -> DeadWorker | None:
+        """Declare a stale worker dead, and put back what it holds; None if it had ended before.
+
+        Names may be shared, so it is the incarnation that is named. Only by force is one declared
+        dead that lives; it learns of it at its next write. `by` is who did it, in the record.
+        """
+        return mark_dead(self._handle, incarnation, by, force)
 
     # Keeping the store
 

@@ -197,6 +197,11 @@ def test_leaving_because_one_was_cancelled_charges_nothing(aio: AsyncOutlast) ->
 
 
 def test_a_closed_object_keeps_no_thread_and_its_leases_are_lost(aio: AsyncOutlast) -> None:
+    def threads() -> set[threading.Thread]:
+        return {one for one in threading.enumerate() if one.name.startswith("outlast")}
+
+    before = threads()
+
     async def scene() -> None:
         await aio.enqueue("work", id="t1")
         (lease,) = await aio.claim("w")
@@ -205,7 +210,7 @@ def test_a_closed_object_keeps_no_thread_and_its_leases_are_lost(aio: AsyncOutla
             await lease.complete()
 
     asyncio.run(scene())
-    assert not [one.name for one in threading.enumerate() if one.name.startswith("outlast")]
+    assert not threads() - before
 
 
 def _forks(path: str) -> None:

@@ -12,13 +12,18 @@ from bench.load import Sizes
 TINY = Sizes(
     blocks=1, warm_seconds=0, singly=5, callers=256, bulk=50, working=200, processes=400,
     claims=200,
-    finished=300, delayed=50, foreign=50, running=(30,), starts=1, peers=2, profiled=5,
+    finished=300, delayed=50, foreign=50, running=(30,), kills=1, workers=4, dead_workers=2,
+    starts=1, peers=2, profiled=5,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "name", ["singly", "callers", "bulk", "working", "crowded", "putback", "footprint"]
-)
+    "name",
+    [
+        "singly", "callers", "bulk", "working", "crowded", "putback", "guarding", "detecting",
+        "footprint",
+    ],
+)  # fmt: skip
 def test_a_scenario_gives_rows_with_figures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module(f"bench.{name}")
     monkeypatch.setattr(f"bench.{name}.QUICK", TINY, raising=False)

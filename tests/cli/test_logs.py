@@ -68,7 +68,7 @@ def test_warnings_reach_the_programs_own_handler_and_stderr_stays_empty(orphaned
         assert child.error() == ""
     warnings = [message for level, message in said if level == "WARNING"]
     assert any("recovery is due" in message for message in warnings)
-    assert any("is dead: 1 tasks put back" in message for message in warnings)
+    assert any("is dead: its lock is free; 1 tasks put back" in message for message in warnings)
 
 
 @pytest.mark.proves("OBS-20")

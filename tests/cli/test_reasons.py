@@ -37,7 +37,7 @@ def test_verbose_shows_why_each_task_was_or_was_not_recovered(database: Path) ->
     )
     died = (
         f"is pending (crash_retry): worker dying (pid {dying.pid}) died while running this task of"
-        " kind index: its lock is free"
+        " kind index: it ended without a word (its lock is free)"
     )
     for task_id, level, reason in [
         ("t1", "debug", stays),

@@ -61,7 +61,7 @@ def test_a_task_lost_each_time_runs_four_times_and_fails(driver: Driver) -> None
     assert driver.lose() == Healed(failed=1)
     task = driver.get("t1")
     assert (task.status, task.recovery_count, task.retry_count) == ("failed", 3, 0)
-    assert task.error == "lost 4 of 4 times, the last time: the lease of worker w1 ran out"
+    assert task.error == "lost 4 of 4 times in kind `work`: the lease of worker w1 ran out"
     assert driver.moves("t1")[-1] == "max_retries_exceeded"
     assert driver.claim() == []
 

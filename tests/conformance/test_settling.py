@@ -52,7 +52,7 @@ def test_every_way_to_fail_for_good_fills_the_same_columns(driver: Driver) -> No
         assert task.error
         assert _lease_fields(task) == {None}
     assert driver.get("lost").error == (
-        "lost 1 of 1 times, the last time: the lease of worker w1 ran out"
+        "lost 1 of 1 times in kind `work`: the lease of worker w1 ran out"
     )
 
 

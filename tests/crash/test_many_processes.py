@@ -175,6 +175,7 @@ def _heals_once(path: str, number: int) -> None:
     say(app.heal().entries_reclaimed)
 
 
+@pytest.mark.proves("HEAL-13")
 def test_eight_healers_put_back_each_stale_task_once(
     database: Path, clock: ManualClock, crowd: Callable[..., list[Child]]
 ) -> None:

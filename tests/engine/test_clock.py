@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Instant, Outlast, SystemClock
+from outlast import Instant, Outlast, Settings, SystemClock
 from outlast.testing import ManualClock
 from tests.support.children import Child
 
@@ -96,7 +96,7 @@ def _claims_and_waits(path: str) -> None:
 def test_another_processs_worker_is_judged_by_its_life_and_not_by_the_wall_clock(
     database: Path, step: float
 ) -> None:
-    app = Outlast(database, clock=Stepped(step))
+    app = Outlast(database, settings=Settings(detection_interval_seconds=0), clock=Stepped(step))
     with Child(_claims_and_waits, database) as child:
         assert child.hear() == "claimed"
         assert app.heal().entries_reclaimed == 0

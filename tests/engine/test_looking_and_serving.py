@@ -25,6 +25,7 @@ READS: dict[str, Callable[[Outlast], Any]] = {
     "stats": lambda app: app.stats(),
     "workers": lambda app: app.workers(),
     "is_alive": lambda app: app.is_alive("w"),
+    "stale_workers": lambda app: app.stale_workers(),
     "checkpoints": lambda app: app.checkpoints("t1"),
     "latest_checkpoint": lambda app: app.latest_checkpoint("t1"),
     "checkpoint_counts": lambda app: app.checkpoint_counts("t1"),
@@ -125,6 +126,7 @@ WRITES: dict[str, Callable[[Outlast], Any]] = {
     "resolve": lambda app: app.resolve("t2"),
     "flush_wal": lambda app: app.flush_wal(),
     "heartbeat": lambda app: app.heartbeat("w2"),
+    "mark_dead": lambda app: app.mark_dead("nobody"),
 }
 
 

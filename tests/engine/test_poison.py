@@ -106,7 +106,7 @@ def test_a_poison_task_kills_four_workers_then_fails_and_the_good_ones_run(
     assert (task.status, task.attempt, task.recovery_count) == ("failed", 4, 3)
     assert task.retry_count == 0
     assert app.history("poison")[-1].reason == "max_retries_exceeded"
-    assert "died while running this task" in (task.error or "")
+    assert "died 4 of 4 times in kind `poison`" in (task.error or "")
     app.close()
     assert_sound(database)
 

@@ -295,7 +295,7 @@ def test_a_task_that_crashed_too_often_names_that_budget(app: Outlast, clock: Ma
         app.heal()
     assert re.fullmatch(
         r"failed at \S+: it crashed 4 times and its budget of 3 recoveries is spent"
-        r" \(last error: lost 4 of 4 times, the last time: the lease of worker w ran out\)",
+        r" \(last error: lost 4 of 4 times in kind `work`: the lease of worker w ran out\)",
         app.why("t1"),
     )
 

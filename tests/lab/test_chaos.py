@@ -7,12 +7,15 @@ import pytest
 
 from outlast.errors import InvalidInput
 from outlast.lab.chaos import running
+from outlast.lab.chaos.cycles import TOGETHER
 from outlast.lab.chaos.programs import FEWEST_PROCESSES, MOST_PROCESSES, round_of
+from outlast.lab.clock.worlds import Missing
 from outlast.lab.experiment import Plan
 from tests.lab.planted import planted
 
 ROUND_SECONDS = 8
 MOST_ROUNDS = 8
+CRASHES = 15
 # Otherwise the rest proves little.
 LEAST = {
     "seconds of chaos": ROUND_SECONDS,
@@ -41,6 +44,50 @@ def test_rounds_of_chaos_break_no_promise(tmp_path: Path, seed: int) -> None:
     else:
         pytest.fail(f"too little happened: {figures}")
     assert list(tmp_path.iterdir()) == [], "nothing is left behind, and nothing had to be kept"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.proves("HEAL-05")
+def test_a_round_that_is_suspended_and_crashes_as_a_whole_breaks_no_promise(tmp_path: Path) -> None:
+    """All stand still while their wall clocks jump; then all are killed and start together."""
+    case = "round 2 of 4 s"
+    findings = running.run(Plan(tmp_path, seed=1, case=case, keep=tmp_path / "kept"))
+    assert (findings.violations, findings.notes) == ([], [])
+    assert int(findings.figures["suspends"]) >= 1
+    assert int(findings.figures["crashes of all"]) == 1
+    assert int(findings.figures["recoveries on record"]) > FEWEST_PROCESSES
+
+
+@pytest.mark.timeout(600)
+def test_four_processes_that_start_together_on_a_crashed_store_again_and_again_lose_nothing(
+    tmp_path: Path,
+) -> None:
+    """One recovers at a time, and a task is taken back within its budget; `lab chaos` has more."""
+    case = f"cycles 1, {CRASHES} crashes"
+    findings = running.run(Plan(tmp_path, seed=1, case=case, keep=tmp_path / "kept"))
+    assert findings.violations == []
+    assert int(findings.figures["crash cycles"]) == CRASHES
+    assert int(findings.figures["kills"]) == CRASHES * TOGETHER
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_round_crashes_as_a_whole_and_every_second_one_is_suspended() -> None:
+    for number in range(1, 7):
+        whats = [deed.what for deed in round_of(1, number, 8).deeds]
+        assert whats.count("crash") == 1
+        assert whats.count("suspend") == (0 if number % 2 else 2)
+
+
+def test_where_no_clock_can_be_set_it_is_told_that_nothing_was_suspended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> str:
+        raise Missing("for want of a library")
+
+    monkeypatch.setattr("outlast.lab.clock.worlds.faketime_library", missing)
+    findings = running.run(Plan(tmp_path, seed=1, case="round 2 of 1 s"))
+    assert findings.notes == ["nothing was suspended: for want of a library"]
+    assert findings.figures["suspends"] == 0
 
 
 def test_the_seed_decides_who_takes_part_and_what_is_done_to_them() -> None:
@@ -72,7 +119,13 @@ def test_every_kind_of_deed_is_done_and_some_stops_outlast_a_lease() -> None:
 
 
 def test_a_case_that_is_none_is_refused(tmp_path: Path) -> None:
-    for case in ("everything", "round 1 of 1.2.3 s", "round 1 of . s", "round one of 8 s"):
+    for case in (
+        "everything",
+        "round 1 of 1.2.3 s",
+        "round 1 of . s",
+        "round one of 8 s",
+        "cycles",
+    ):
         with pytest.raises(InvalidInput, match="round 1 of 8 s"):
             running.run(Plan(tmp_path, case=case))
 

@@ -129,16 +129,21 @@ def now(self):
 SystemClock.now = now
 """
 KNOWN_BY_NAME_AND_PID = """
-from outlast.store.sqlite import heal
-_real = heal.judge
-def judge(peer, folder):
-    from outlast import _host
-    from outlast.store.sqlite.liveness import Judged, Verdict
-    from outlast.store.sqlite.lockfile import NOT_WHOLE
+from outlast import _host
+from outlast.domain.orphans import Judgement, Liveness
+from outlast.store.sqlite import orphans
+_real = orphans.judge
+def judge(peer, *rest):
+    found = _real(peer, *rest)
     if _host.process_stat(peer.pid) is not None:
-        return Judged(peer, Verdict.ALIVE, NOT_WHOLE)
-    return _real(peer, folder)
-heal.judge = judge
+        return found._replace(judgement=Judgement(Liveness.ALIVE, "its pid is there"))
+    return found
+orphans.judge = judge
+"""
+SILENCE_SAYS_NOTHING = """
+from outlast.store.sqlite import liveness
+_real = liveness.judge_worker
+liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
 """
 
 
@@ -157,6 +162,7 @@ heal.judge = judge
             "/restart in the same millisecond",
             KNOWN_BY_NAME_AND_PID,
         ),
+        ("a container against another container/silence without a lock file", SILENCE_SAYS_NOTHING),
     ],
 )
 def test_a_planted_defect_is_found(tmp_path: Path, case: str, planted: str) -> None:

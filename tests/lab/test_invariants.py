@@ -9,7 +9,7 @@ import pytest
 
 from outlast.lab.history import Call, History, history_of, read_history, read_lines
 from outlast.lab.invariants import violations
-from outlast.lab.lives import LIVES
+from outlast.lab.recovery_lives import ALL_LIVES
 from outlast.lab.stored import Stored, StoredKey, foreign_stored
 from tests.support.children import Child
 
@@ -20,10 +20,10 @@ def _lives(life: str, path: str, record: str) -> None:
     from pathlib import Path
 
     from outlast.lab.history import LineFile
-    from outlast.lab.lives import LIVES
+    from outlast.lab.recovery_lives import ALL_LIVES
     from tests.support.childside import die
 
-    LIVES[life].live(Path(path), LineFile(record).write)
+    ALL_LIVES[life].live(Path(path), LineFile(record).write)
     die()
 
 
@@ -31,10 +31,10 @@ def _lives_before(life: str, path: str, record: str) -> None:
     from pathlib import Path
 
     from outlast.lab.history import LineFile
-    from outlast.lab.lives import LIVES
+    from outlast.lab.recovery_lives import ALL_LIVES
     from tests.support.childside import die
 
-    LIVES[life].before(Path(path), LineFile(record).write)
+    ALL_LIVES[life].before(Path(path), LineFile(record).write)
     die()
 
 
@@ -57,7 +57,7 @@ def healed(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, Stored]:
     return played("heal", tmp_path_factory.mktemp("heal"))
 
 
-@pytest.mark.parametrize("life", LIVES)
+@pytest.mark.parametrize("life", ALL_LIVES)
 def test_a_life_that_nobody_disturbs_breaks_no_promise(life: str, tmp_path: Path) -> None:
     history, stored = played(life, tmp_path)
     assert history.calls

@@ -50,11 +50,27 @@ PLANTED = {
         "was held by prefetch and was charged 0",
     ),
     "tasks that were only taken ahead are charged": Defect(
-        "store/sqlite/heal.py",
+        "store/sqlite/forensics.py",
         "if standing.unstarted and begun.whole and",
         "if standing.unstarted and not begun.whole and",
         "random recovery 1",
         "was held by prefetch and was charged 1",
+    ),
+    "a dead worker is declared before its last task is taken back": Defect(
+        "store/sqlite/heal.py",
+        "        if self.is_last:\n            self._sweep.last(tx)",
+        "        if len(self.found) == self._size or self.is_last:\n"
+        "            self._sweep.last(tx)",
+        "probe start/heal.committed#1",
+        "who is dead",
+    ),
+    "a marker decides whether there is anything to recover": Defect(
+        "engine/recover.py",
+        "        if not session.settings.recovers:\n            for name",
+        "        if not session.settings.recovers or self._store.opened.previous == 'clean':\n"
+        "            for name",
+        "probe start/heal.begun#6",
+        "which is not how recovery ends",
     ),
     "a call that there was no memory for is taken for done": Defect(
         "store/sqlite/pending.py",

@@ -8,7 +8,8 @@ from outlast.lab.kill.cases import Room
 from outlast.lab.kill.sweep import name_of, points_of
 from outlast.lab.kill.writes import HALF, WHOLE
 from outlast.lab.lives import LIVES, MIGRATING
-from tests.lab.kill_room import a_room, assert_sound
+from outlast.lab.recovery_lives import RECOVERY_LIVES
+from tests.lab.kill_room import a_room, assert_sound, tried
 
 MIGRATIONS = ["migrate", "migrate on"]
 IN_WRITES = "finish and flush"
@@ -18,6 +19,8 @@ SWEEP = [
     if life not in (*MIGRATIONS, IN_WRITES)
     for probe in points_of(life)
 ]
+RECOVERING = [(life, probe) for life in RECOVERY_LIVES for probe in points_of(life)]
+BETWEEN_BATCHES = ("heal.written", "heal.committed")
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +71,37 @@ def test_a_migration_that_was_killed_is_completed_by_the_next_opening(
 ) -> None:
     """After each statement: the old version or the new one, never a part of one."""
     _sweep(room, life, probe)
+
+
+@pytest.mark.proves("REC-30", "REC-20", "REC-29", "REC-28")
+@pytest.mark.parametrize("probe", points_of("start"))
+def test_recovery_that_was_killed_once_or_twice_ends_as_if_nobody_had_been(
+    room: Room, probe: str
+) -> None:
+    """Around each batch, and at the first and last passing of all other points.
+
+    The session markers may have become anything in between.
+    """
+    passings = room.rehearsed("start").passed.count(probe)
+    assert passings, "a probe that is listed must be reached"
+    chosen = range(1, passings + 1) if probe in BETWEEN_BATCHES else {1, passings}
+    for nth in chosen:
+        assert_sound(room, name_of("start", probe, nth))
+
+
+def test_some_recoveries_are_killed_twice_in_a_row(room: Room) -> None:
+    cases = (name_of("start", "heal.committed", nth) for nth in range(1, 6))
+    assert any(tried(room, case).kills == 2 for case in cases)
+
+
+@pytest.mark.proves("REC-28")
+@pytest.mark.parametrize(
+    ("life", "probe"), [one for one in RECOVERING if one[0] != "start"], ids=str
+)
+def test_mending_and_approving_are_whole_transactions_wherever_they_are_killed(
+    room: Room, life: str, probe: str
+) -> None:
+    """By the detector, by hand, by force, by a second run; `lab kill` sweeps every passing."""
+    passings = room.rehearsed(life).passed.count(probe)
+    assert passings, "a probe that is listed must be reached"
+    assert_sound(room, name_of(life, probe, (passings + 1) // 2))

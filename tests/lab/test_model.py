@@ -1,4 +1,4 @@
-"""The simulator in small: some eight thousand steps, in shares that run side by side.
+"""The simulator in small: some ten thousand steps, in shares that run side by side.
 
 To hunt for longer, or with another seed: `outlast lab model --seconds 600 --seed 7`.
 """
@@ -10,14 +10,19 @@ import pytest
 from outlast.lab.experiment import Plan
 from outlast.lab.model import run
 from outlast.lab.model.simulation import STEPS, drawn
+from outlast.lab.model.terms import POLICIES
 
 pytestmark = pytest.mark.timeout(600)
 
 SEED = 1
 SHARE = 6
-EXACT = [(profile, share) for profile in ("anything", "leases", "keys") for share in range(2)]
-WOVEN = list(range(5))
-"""1,800 steps of whole calls, 6,000 of calls that are woven into each other."""
+EXACT = [
+    (profile, share)
+    for profile in ("anything", "leases", "keys", "recoveries")
+    for share in range(2)
+]
+WOVEN = [("calls", share) for share in range(5)] + [("recoveries", share) for share in range(2)]
+"""2,400 steps of whole calls, 8,400 of calls that are woven into each other."""
 
 
 def _share(folder: Path, kind: str, share: int) -> None:
@@ -37,22 +42,31 @@ def test_whatever_is_called_the_queue_follows_its_model(
 
 
 @pytest.mark.proves("TST-38", "QUE-28")
-@pytest.mark.parametrize("share", WOVEN)
+@pytest.mark.parametrize(("profile", "share"), WOVEN)
 def test_however_calls_are_interleaved_and_broken_off_each_change_has_its_author(
-    tmp_path: Path, share: int
+    tmp_path: Path, profile: str, share: int
 ) -> None:
     """At the boundaries of transactions, with crashes between and inside of them."""
-    _share(tmp_path, "woven calls", share)
+    _share(tmp_path, f"woven {profile}", share)
+
+
+def test_every_policy_of_recovery_has_its_turn(tmp_path: Path) -> None:
+    left = set(POLICIES)
+    for number in range(100):
+        left.discard(drawn(tmp_path, f"exact recoveries {number}", SEED, steps=0).script.action)
+        if not left:
+            return
+    pytest.fail(f"never drawn: {left}")
 
 
 def test_the_experiment_tells_how_much_it_tried(tmp_path: Path) -> None:
     told: list[str] = []
-    findings = run(Plan(tmp_path, seed=3, cases=4, progress=told.append))
+    findings = run(Plan(tmp_path, seed=3, cases=6, progress=told.append))
     assert findings.violations == []
-    assert findings.cases == 4
-    assert findings.figures["steps_exact"] == 3 * STEPS["exact"]
-    assert findings.figures["steps_woven"] == STEPS["woven"]
-    assert len(told) == 4
+    assert findings.cases == 6
+    assert findings.figures["steps_exact"] == 4 * STEPS["exact"]
+    assert findings.figures["steps_woven"] == 2 * STEPS["woven"]
+    assert len(told) == 6
 
 
 def test_all_cases_of_one_kind_can_be_asked_for(tmp_path: Path) -> None:

@@ -12,13 +12,16 @@ from outlast.lab.power.running import Run
 
 SHARES = {
     "enqueue": 1900,
-    "claim": 2300,
-    "settle": 3000,
-    "heal": 2100,
-    "keep": 3200,
-    "in groups": 2400,
-    "finish and flush": 1900,
-    PAST_A_READER: 1600,
+    "claim": 2100,
+    "settle": 2600,
+    "heal": 900,
+    "keep": 2600,
+    "in groups": 2100,
+    "finish and flush": 1700,
+    "start": 900,
+    "mend": 900,
+    "approve": 900,
+    PAST_A_READER: 1500,
 }
 MIGRATIONS = {"migrate": 2600, "migrate on": 1900}
 

@@ -12,18 +12,13 @@ from tests.lab.planted import planted
     ("file", "change", "words"),
     [
         (
-            "store/sqlite/heal.py",
-            ('(here + _standings(tx, "situations_expired_elsewhere", elsewhere))[:limit]', "here"),
-            "is running and cannot be finished",
-        ),
-        (
             "store/sqlite/lockfile.py",
             ("raw[: _HEADER.size] != _header(incarnation)",
              "raw[:32] != _header(incarnation)[:32]"),
             "was refunded on the word of another boot",
         ),
     ],
-    ids=["no lease of another boot runs out", "lock files of any boot are believed"],
+    ids=["lock files of any boot are believed"],
 )  # fmt: skip
 def test_what_another_boot_must_not_believe_or_forget_is_found(
     tmp_path: Path, file: str, change: tuple[str, str], words: str

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from mutants import trial
 from mutants.catalogue import CatalogueError, Edit, Mutant, mutants_in, read_mutant
+from mutants.finding import control_of
 from mutants.run import line, main, summary, unaimed
 from mutants.trial import Trial, Verdict, Workshop
 
@@ -89,6 +90,75 @@ def test_an_experiment_that_breaks_down_has_killed_nobody(workshop: Workshop) ->
     tried = workshop.try_out(mutant("43", found_by="break"))
     assert tried.verdict is Verdict.NOT_COUNTED
     assert "the laboratory is on fire" in tried.said
+
+
+WITH_TESTS = """\
+import subprocess, sys
+import outlast, pytest
+
+def test_here():
+    assert outlast.ANSWER == 42
+
+def test_in_a_process_of_its_own():
+    program = "import outlast, sys; sys.exit(outlast.ANSWER != 42)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+def test_of_something_else():
+    assert outlast.ANSWER
+
+@pytest.fixture
+def broken():
+    assert outlast.ANSWER == 42
+
+def test_that_cannot_begin(broken):
+    pass
+"""
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    path = tmp_path / "test_answers.py"
+    path.write_text(WITH_TESTS)
+    return path
+
+
+def found_by_test(tests: Path, name: str) -> Mutant:
+    return mutant("43", "tests", "42", f"{tests}::{name}")
+
+
+@pytest.mark.parametrize("name", ["test_here", "test_in_a_process_of_its_own"])
+def test_a_mutant_that_makes_its_test_fail_is_killed(
+    workshop: Workshop, tests: Path, name: str
+) -> None:
+    tried = workshop.try_out(found_by_test(tests, name))
+    assert tried.verdict is Verdict.KILLED
+    assert tried.said.startswith(f"{name} - ")
+
+
+def test_a_mutant_whose_test_passes_survives(workshop: Workshop, tests: Path) -> None:
+    tried = workshop.try_out(found_by_test(tests, "test_of_something_else"))
+    assert (tried.verdict, tried.said) == (Verdict.SURVIVED, "nothing was found")
+
+
+@pytest.mark.parametrize("name", ["test_that_cannot_begin", "test_that_is_not_there"])
+def test_a_test_that_never_ran_has_killed_nobody(
+    workshop: Workshop, tests: Path, name: str
+) -> None:
+    tried = workshop.try_out(found_by_test(tests, name))
+    assert tried.verdict is Verdict.NOT_COUNTED
+    assert tried.said.startswith("tests itself ended with ")
+
+
+def test_tests_that_fail_without_the_defect_kill_nobody(workshop: Workshop, tests: Path) -> None:
+    tests.write_text(WITH_TESTS.replace("42", "44"))
+    tried = workshop.try_out(found_by_test(tests, "test_here"))
+    assert tried.verdict is Verdict.NOT_COUNTED
+    assert "tests is not silent without a defect: test_here" in tried.said
+
+
+def test_mutants_found_by_the_tests_of_one_file_share_one_control(tests: Path) -> None:
+    controls = {control_of(found_by_test(tests, name)).arguments for name in ("test_a", "test_b")}
+    assert controls == {(str(tests),)}
 
 
 @pytest.mark.parametrize("find", ["41", "\n", "A"])
@@ -182,10 +252,11 @@ def test_a_name_that_no_mutant_bears_is_refused(tmp_path: Path) -> None:
         ('name = "even"\nedits = []', "names itself 'even'"),
         ('name = "odd"\nedits = []', "changes nothing"),
         ('name = "odd"\nedits = []\nremark = ""', "cannot be read"),
+        ('name = "odd"\nedits = [{ file = "a", find = "a", replace = "b" }]', "name them"),
     ],
 )
 def test_a_file_that_is_no_mutant_is_told_apart(tmp_path: Path, text: str, why: str) -> None:
-    rest = '\ndefect = ""\nfound_by = ""\narguments = []\nseconds = 1\nblind = true'
+    rest = '\ndefect = ""\nfound_by = "tests"\narguments = []\nseconds = 1\nblind = true'
     path = tmp_path / "odd.toml"
     path.write_text(text if "edits" not in text else text + rest)
     with pytest.raises(CatalogueError, match=why):
@@ -203,3 +274,8 @@ def test_unaimed_an_experiment_is_told_nothing_but_its_time() -> None:
     aimed = Mutant("m", "a defect", "zombie", ("--case", "just that one"), 5.0, True, ())
     free = unaimed(aimed, 120.0)
     assert (free.name, free.arguments, free.seconds) == ("m", (), 120.0)
+
+
+def test_unaimed_a_mutant_that_tests_find_is_still_found_by_its_tests() -> None:
+    aimed = Mutant("m", "a defect", "tests", ("tests/test_that.py",), 5.0, True, ())
+    assert unaimed(aimed, 120.0) == aimed

@@ -6,6 +6,7 @@ import pytest
 
 from outlast import Outlast
 from tests.store.hand import Hand
+from tests.store.trace import Trace
 
 
 @pytest.fixture
@@ -14,3 +15,9 @@ def hand(app: Outlast) -> Iterator[Hand]:
     made = Hand(app.path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """To be asked for before the store is opened."""
+    return Trace(monkeypatch)

@@ -120,7 +120,7 @@ def test_a_batch_takes_as_many_statements_for_five_hundred_as_for_ten(
     assert few == many
     logged = sum(n for text, n in many.items() if "INSERT INTO transitions" in text)
     assert logged == 1, "moves are logged by the set"
-    assert 3 <= many.total() < 25
+    assert 3 <= many.total() < 30
 
 
 def test_tasks_come_in_by_the_hundred(make_app: Callable[..., Outlast], calls: Calls) -> None:
@@ -182,7 +182,10 @@ def test_the_measure_tells_one_call_for_many_from_many_calls(app: Outlast, calls
 
 
 # Tables of a handful of rows, and the small answer of a query that walked its index.
-SMALL = {"SCAN queues", "SCAN locks", "SCAN h"}
+# The last is the index of the running ones alone, which an explicit heal() walks.
+SMALL = {
+    "SCAN queues", "SCAN locks", "SCAN h", "SCAN s USING INDEX idx_work_items_lease_expiry"
+}  # fmt: skip
 
 
 @pytest.mark.proves("PRF-08")

@@ -208,6 +208,7 @@ def test_a_short_path_needs_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_closed_waiter_leaves_nothing_behind(wakeups: Wakeups, folder: SideFolder) -> None:
+    wakeups.waiter(WORK).close()  # What hears of deaths stays open, once for all.
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         with wakeups.waiter(WORK | DONE) as waiter:

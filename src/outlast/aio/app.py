@@ -325,6 +325,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
     metrics = _hopping(Outlast.metrics)
     workers = _hopping(Outlast.workers)
     is_alive = _hopping(Outlast.is_alive)
+    stale_workers = _hopping(Outlast.stale_workers)
     group = _hopping(Outlast.group)
     history = _hopping(Outlast.history)
     why = _hopping(Outlast.why)
@@ -346,6 +347,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
     # Signs of life
 
     heartbeat = _hopping(Outlast.heartbeat)
+    mark_dead = _hopping(Outlast.mark_dead)
 
     # Keeping the store
 

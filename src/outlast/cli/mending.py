@@ -125,7 +125,8 @@ def _status(status: "RecoveryStatus") -> View:
     if status.held_tasks:
         lines.append(f"{status.held_tasks} recovered tasks wait for approval.")
     lines += [
-        f"Task {one.task_id} ({one.kind}) was lost {one.recoveries} times: {one.likely_cause}."
+        f"Task {one.task_id} ({one.kind}, {one.status}) was lost {one.recoveries} times:"
+        f" {one.likely_cause}."
         for one in status.suspects
     ]
     data = {

@@ -94,6 +94,8 @@ class Cause(NamedTuple):
     action: RecoveryAction = RecoveryAction.RETRY
     backoff: Backoff = NO_BACKOFF
     jitter: float = 1.0
+    summary: str | None = None
+    """How a loss reads when it was one too many: in which kind, and of what."""
 
 
 class Transition(NamedTuple):
@@ -183,8 +185,7 @@ def _recover(situation: Situation, cause: Cause) -> Transition:
     if cause.action is RecoveryAction.FAIL:
         return _unchanged(situation, Status.FAILED, f"{reason}_policy_fail", cause.error)
     if situation.recovery_count >= situation.max_recoveries:
-        lost = situation.recovery_count + 1
-        error = f"lost {lost} of {situation.max_recoveries + 1} times, the last time: {cause.error}"
+        error = _once_too_often(situation, cause)
         return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, error)
     refunded = cause.action is RecoveryAction.PENDING
     suffix = "reset" if refunded else "retry"
@@ -193,6 +194,13 @@ def _recover(situation: Situation, cause: Cause) -> Transition:
         recovery_count=situation.recovery_count + 1,
         parked=cause.parked,
     )
+
+
+def _once_too_often(situation: Situation, cause: Cause) -> str:
+    """The sentence by which a person learns why a task is not tried again."""
+    verb = "lost" if cause.outcome is Outcome.EXPIRE else "died"
+    times = f"{verb} {situation.recovery_count + 1} of {situation.max_recoveries + 1} times"
+    return f"{times} {cause.summary}" if cause.summary else f"{times}: {cause.error}"
 
 
 _REFUND_REASONS = {

@@ -20,7 +20,7 @@ class RecoveryStep:
 
 @dataclass(frozen=True, slots=True)
 class DeadWorker:
-    """A worker that a run found dead, and what it left."""
+    """A worker that a run found dead, and what it left; the ids are the first hundred of it."""
 
     worker: str
     incarnation: str
@@ -30,6 +30,7 @@ class DeadWorker:
     last_beat_at: datetime
     tasks_put_back: int
     tasks_failed: int
+    task_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class RecoveryReport:
     stale_workers: tuple[str, ...] = ()
     unrecovered: tuple[UnrecoveredTask, ...] = ()
     errors: tuple[str, ...] = field(default=())
+    locks_freed: int = 0
     tasks_pending_after: int = 0
 
     @property
@@ -151,8 +153,21 @@ class RecoveryStatus:
     last: RecoveryReport | None
 
 
-def likely_cause(kind: str, crashes: int, expiries: int, beats: bool, died_of: str | None) -> str:
-    """What a task that is orphaned again and again probably suffers from."""
+def likely_cause(
+    kind: str,
+    crashes: int,
+    expiries: int,
+    beats: bool,
+    died_of: str | None,
+    *,
+    beside: str | None = None,
+) -> str:
+    """What a task that is orphaned again and again probably suffers from.
+
+    `beside` is a task that was lost in the same process, and more often.
+    """
+    if crashes >= expiries and beside is not None:
+        return f"it ran beside task {beside}, which was lost more often and may be the one to blame"
     if crashes >= expiries:
         said = f": {died_of}" if died_of else ""
         return f"it ends the process that runs it ({crashes} times){said}"

@@ -62,7 +62,7 @@ def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> li
         return []
     healed = heal_before_claim(session, force=False)
     claimed = _claim_once(session, request, lease)
-    if len(claimed) < request.limit and not healed and heal_before_claim(session, force=True):
+    if len(claimed) < request.limit and not healed and _looks_again(session, claimed):
         rest = replace(request, limit=request.limit - len(claimed))
         try:
             claimed += _claim_once(session, rest, lease)
@@ -72,6 +72,12 @@ def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> li
             session.log.warning("claiming what was put back failed: %s", error)
     claimed_at = session.now()
     return [Lease(session, one, claimed_at) for one in claimed]
+
+
+def _looks_again(session: Session, claimed: Sequence[Claimed]) -> bool:
+    """Whether anything was put back, or may have been by others since we looked: they are told of
+    deaths as early as we are, and find nothing left for us to do."""
+    return heal_before_claim(session, force=True) or not claimed
 
 
 def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Claimed]:

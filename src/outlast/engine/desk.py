@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from outlast import _host
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
@@ -61,6 +62,7 @@ class Desk:
         self._pace = Pace(concurrency, prefetch)
         self._writer = Writer(self._tasks, self._pace)
         self._clocks_at = 0.0
+        self._peak_memory_bytes = 0
         self._is_dry = False
         self._stops_at: float | None = None
         self._releases_at = float("inf")
@@ -228,10 +230,18 @@ class Desk:
         if now < self._clocks_at:
             return
         self._clocks_at = now + CLOCKS_SECONDS
+        self._note_memory()
         if self._pace.hoards(now):
             # Tasks taken ahead turn out to wait behind long ones: others may have them.
             self._tasks.release_queued(self._tasks.surplus(self._free_slots()))
         self._watch_leases()
+
+    def _note_memory(self) -> None:
+        """What is known of it if this process is killed."""
+        peak_bytes = _host.peak_memory_bytes()
+        if peak_bytes is not None and peak_bytes > self._peak_memory_bytes:
+            self._peak_memory_bytes = peak_bytes
+            self._session.store.note_memory(peak_bytes)
 
     def _watch_leases(self) -> None:
         tasks, mono_ms = self._tasks, self._session.now().mono_ms

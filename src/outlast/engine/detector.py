@@ -10,8 +10,12 @@ from collections.abc import Callable
 
 from outlast.engine.heal import heal
 from outlast.engine.session import Session
+from outlast.engine.waker import Waker
 from outlast.errors import OutlastError
+from outlast.store.future import Ear
 
+# Helpers of the dead, which hold its lock on, may outlive it by a moment.
+SECOND_LOOK_SECONDS = 1.0
 # A tick that comes this much later than it should: the process was stopped, or the machine slept,
 # and so may those be whose silence is to be judged.
 LATE = 2.0
@@ -24,7 +28,8 @@ class Detector:
         self._session = session
         self._clock = clock
         self._interval_seconds = session.settings.detection_interval_seconds
-        self._stopping = threading.Event()
+        self._waker: Waker | None = None
+        self._is_stopping = False
         self._thread: threading.Thread | None = None
         self._ticked_at = clock()
 
@@ -32,10 +37,13 @@ class Detector:
         """Look from now on, unless it is switched off."""
         if self._interval_seconds <= 0 or not self._session.settings.recovers:
             return
-        thread = threading.Thread(target=self._run, name="outlast-detector", daemon=True)
         try:
+            waker = self._waker = Waker()
+            thread = threading.Thread(
+                target=self._run, args=(waker,), name="outlast-detector", daemon=True
+            )
             thread.start()
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             # Claims look too, and so does the next start.
             self._session.log.warning("nobody looks for dead workers by itself: %s", error)
             return
@@ -43,14 +51,34 @@ class Detector:
 
     def stop(self) -> None:
         """Stop looking, and wait for a look that is under way."""
-        self._stopping.set()
+        self._is_stopping = True
+        waker, self._waker = self._waker, None
         thread, self._thread = self._thread, None
+        if waker is not None:
+            waker.wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        if waker is not None:
+            waker.close()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._interval_seconds):
-            self.tick()
+    def _run(self, waker: Waker) -> None:
+        deaths = self._session.store.listen_for_deaths()
+        try:
+            due = self._clock() + self._interval_seconds
+            while not self._is_stopping:
+                left_seconds = due - self._clock()
+                if left_seconds <= 0:
+                    due = self._clock() + self._interval_seconds
+                    self.tick()
+                elif self._sleep(deaths, waker, left_seconds):
+                    due = min(due, self._clock() + SECOND_LOOK_SECONDS)
+                    self._look()
+        finally:
+            deaths.close()
+
+    def _sleep(self, deaths: Ear, waker: Waker, seconds: float) -> bool:
+        """True when it ends early because somebody died."""
+        return deaths.wait(seconds, waker.fileno())
 
     def tick(self) -> bool:
         """One look; False when it was skipped because it came too late."""
@@ -60,11 +88,16 @@ class Detector:
         if is_late:
             self._session.log.info("a look for dead workers came late and is skipped")
             return False
+        self._look()
+        return True
+
+    def _look(self) -> None:
+        session = self._session
         try:
-            session = self._session
-            if session.store.healing_is_due(session.now(), session.settings.patience):
+            if session.store.healing_is_due(
+                session.now(), session.settings.patience, session.policy
+            ):
                 heal(session)
             session.store.fold_metrics()
         except OutlastError as error:
-            self._session.log.warning("looking for dead workers failed: %s", error)
-        return True
+            session.log.warning("looking for dead workers failed: %s", error)

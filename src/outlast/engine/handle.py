@@ -113,10 +113,15 @@ class StoreHandle:
             self._drop()
             self._looking = self._backend.look(self._real_path(), self.settings)
             if self._looking.orphans_are_there(self.now(), self.settings.patience):
+                what = (
+                    "due and runs when it is next opened to serve"
+                    if self.settings.recovers
+                    else "switched off, and they stay"
+                )
                 self._log.warning(
-                    "%s holds tasks of dead workers: recovery is due and runs when it is next"
-                    " opened to serve",
+                    "%s holds tasks of dead workers: recovery is %s",
                     self._path,
+                    what,
                     extra=about(store=self._path),
                 )
             return self._looking

@@ -32,6 +32,7 @@ class RecoveryStats:
             self,
             entries_reclaimed=self.entries_reclaimed + opening.tasks_put_back,
             entries_failed=self.entries_failed + opening.tasks_failed,
+            locks_cleaned=self.locks_cleaned + opening.locks_freed,
             dead_workers=(*(one.worker for one in opening.dead_workers), *self.dead_workers),
         )
 
@@ -47,7 +48,7 @@ class Recovery(Protocol):
 def heal(session: Session) -> RecoveryStats:
     """Heal now, whatever was healed a moment ago."""
     now = session.now()
-    healed = session.store.heal(now, session.policy)
+    healed = session.store.heal(now, session.policy, is_thorough=True)
     return RecoveryStats(
         healed.put_back, healed.failed, healed.dead_workers, utc_of(now.utc_ms), healed.locks_freed
     )
@@ -81,7 +82,7 @@ def heal_before_claim(session: Session, force: bool) -> bool:
         return False
     session.store.healed_at_mono_ms = now.mono_ms
     try:
-        if not session.store.healing_is_due(now, session.settings.patience):
+        if not session.store.healing_is_due(now, session.settings.patience, session.policy):
             return False
         healed = session.store.heal(now, session.policy)
     except OutlastError as error:

@@ -45,15 +45,8 @@ class Death(NamedTuple):
             return f"was killed: {why}{about}"
         if self.signal is not None:
             hint = ", perhaps for want of memory" if self.signal == signal.SIGKILL else ""
-            return f"was killed by {_name_of(self.signal)}{hint}{about}"
+            return f"was killed by {_host.signal_name(self.signal)}{hint}{about}"
         return f"exited with status {self.status}{about}"
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class Over(Exception):

@@ -110,6 +110,12 @@ class Looking:
         living = self._handle.look().living_workers(self._handle.now(), self._patience, name)
         return any(one.state is WorkerState.ALIVE for one in living)
 
+    def stale_workers(self) -> list[WorkerInfo]:
+        """Workers that went silent or are gone, at work or idle, and not declared dead yet."""
+        # Whoever has not ended is among them, whatever the limit.
+        found = self._handle.look().workers(self._handle.now(), self._patience, limit=1)
+        return [one for one in found if one.state is not WorkerState.ALIVE and one.ended_at is None]
+
     @property
     def _patience(self) -> Patience:
         return self._handle.settings.patience

@@ -1,6 +1,7 @@
 """The verbs of an Outlast object around recovery: what was found, what would be done, doing it."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.integrity import IntegrityResult
@@ -16,10 +17,30 @@ from outlast.engine.handle import StoreHandle
 from outlast.engine.heal import RecoveryStats, heal, recovery_stats
 from outlast.engine.recover import CALLED, run
 from outlast.engine.session import Session, policy_of
-from outlast.store.records import Batch
+from outlast.store.records import Batch, FlushResult
 
 MAX_PLANNED = 100_000
 SUSPECTS_SHOWN = 10
+
+
+class QueueRecovery(Protocol):
+    """Recovery of a queue, as an `Outlast` answers it; for programs that bring a stand-in."""
+
+    def recover(self, on_batch: Callable[[Batch], None] | None = None) -> RecoveryReport:
+        """Take back what the dead left; `on_batch` hears of each batch, and may raise to stop."""
+        ...
+
+    def check_integrity(self, quick: bool = False) -> IntegrityResult:
+        """Check the file; nothing is repaired."""
+        ...
+
+    def flush_wal(self, mode: str = "truncate") -> FlushResult:
+        """Move the log into the main file."""
+        ...
+
+    def last_report(self) -> RecoveryReport | None:
+        """The record of the newest run, whichever process made it."""
+        ...
 
 
 class Mending:

@@ -18,7 +18,7 @@ from outlast.domain.worker import PreviousStop
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
 from outlast.logs import IDS_LISTED, about
-from outlast.store.records import ALREADY_OPEN, Batch, Healed, Opened, RunEnd, RunStart
+from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
 
@@ -28,12 +28,24 @@ Tell = Callable[[Batch], None]
 
 
 def recover(session: Session) -> None:
-    """The pass at opening; the second object of a process finds it done, unless somebody died."""
+    """The pass at opening; the second object of a process finds it done, unless somebody died.
+
+    One that comes while the first is at it waits for its turn, and then looks again.
+    """
     store = session.store
-    is_due = not store.is_on_record
-    if is_due or store.healing_is_due(session.now(), session.settings.patience):
-        session.opening = run(session, OPENING, session.tell)
+    if _is_due(session):
+        with store.recovering():
+            if _is_due(session):
+                is_opening = not store.is_on_record
+                session.opening = _Run(session, OPENING, is_opening, session.tell).carry_out()
     store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+
+
+def _is_due(session: Session) -> bool:
+    store = session.store
+    return not store.is_on_record or store.healing_is_due(
+        session.now(), session.settings.patience, session.policy
+    )
 
 
 def run(session: Session, trigger: str, tell: Tell | None = None) -> RecoveryReport:
@@ -72,7 +84,7 @@ class _Run:
             opened.integrity,
             after,
             tuple(self._steps),
-            tuple(_dead(healed)),
+            tuple(map(dead_worker, healed.deaths)),
             tuple(UnrecoveredTask(one.task_id, one.error) for one in healed.unfit),
             tuple(self._errors),
             is_after_a_crash=opened.previous is PreviousStop.UNCLEAN,
@@ -172,11 +184,9 @@ class _Run:
         )  # fmt: skip
 
 
-def _dead(healed: Healed) -> list[DeadWorker]:
-    return [
-        DeadWorker(
-            one.worker, one.incarnation, one.pid, one.host, one.because, utc_of(one.beat_at_ms),
-            one.put_back, one.failed,
-        )
-        for one in healed.deaths
-    ]  # fmt: skip
+def dead_worker(one: Death) -> DeadWorker:
+    """A death as users see it."""
+    return DeadWorker(
+        one.worker, one.incarnation, one.pid, one.host, one.because, utc_of(one.beat_at_ms),
+        one.put_back, one.failed, one.task_ids,
+    )  # fmt: skip

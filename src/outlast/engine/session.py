@@ -26,7 +26,7 @@ class Session:
     settings: Settings
     log: Log
     pid: int = field(default_factory=os.getpid)
-    held: dict[Grant, str] = field(default_factory=dict)
+    held: dict[Grant, tuple[str, str]] = field(default_factory=dict)
     unstarted: set[Grant] = field(default_factory=set)
     workers: dict[str, Callable[[], None]] = field(default_factory=dict)
     locks: set[LockGrant] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Session:
             if self.ended:
                 return False
             for one in claimed:
-                self.held[one.grant] = one.task_id
+                self.held[one.grant] = one.task_id, one.kind
             if not started:
                 self.unstarted.update(one.grant for one in claimed)
             return True
@@ -73,7 +73,8 @@ class Session:
     def is_over(self) -> bool:
         """Whether every lease of this opening was given back when it was closed."""
         if os.getpid() != self.pid:
-            raise LeaseInherited(next(iter(self.held.values()), "of the parent"))
+            task_id, _ = next(iter(self.held.values()), ("of the parent", ""))
+            raise LeaseInherited(task_id)
         return self.ended
 
     def refuse_strangers(self, task_id: str) -> None:

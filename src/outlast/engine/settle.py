@@ -151,15 +151,9 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
         session.ended = True
         held, unstarted = list(session.held.items()), session.unstarted
         session.held, session.unstarted = {}, set()
-    released = Cause(Outcome.RELEASE, WORKER)
-    begun = released
-    if error is not None:
-        text = f"the process left its work: {error_text(error)}"
-        action = RecoveryAction(session.settings.recovery_action)
-        begun = Cause(Outcome.CRASH, WORKER, error=text, action=action)
     settlements = [
-        Settlement(grant, task_id, released if grant in unstarted else begun)
-        for grant, task_id in held
+        Settlement(grant, task_id, _left(session, kind, None if grant in unstarted else error))
+        for grant, (task_id, kind) in held
     ]
     if not settlements:
         return
@@ -167,6 +161,21 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
         session.store.settle(settlements, session.now())
     except LeaseLost as lost:
         session.log.info("closing: %s", lost)
+
+
+def _left(session: Session, kind: str, error: BaseException | None) -> Cause:
+    """Why a lease ends with its opening; a kind that nobody may touch waits for a person."""
+    if error is None:
+        return Cause(Outcome.RELEASE, WORKER)
+    action = session.settings.action_for(kind)
+    is_for_a_person = action is RecoveryAction.NONE
+    return Cause(
+        Outcome.CRASH,
+        WORKER,
+        error=f"the process left its work: {error_text(error)}",
+        action=RecoveryAction.RETRY if is_for_a_person else action,
+        parked=Parked.HOLD if is_for_a_person else None,
+    )
 
 
 def give_back(session: Session, claimed: Sequence[Claimed]) -> None:

@@ -34,6 +34,7 @@ class Decisions:
         yield from self._paused()
         yield from self._checkpoints()
         yield from self._keys()
+        yield from self._runs()
 
     def _operators(self) -> Iterator[Violation]:
         for verb, status in (("cancel", "cancelled"), ("fail_task", "failed")):
@@ -121,6 +122,17 @@ class Decisions:
         moves = self._stored.moves.get(task_id, [])
         claims = [move for move in moves if move.to_status == "running"]
         return all((task_id, move.token) in self._writes.leases for move in claims)
+
+    def _runs(self) -> Iterator[Violation]:
+        """A recovery that was reported is on record, over, and says what it said."""
+        for call in self._history.of("recover"):
+            if not call.is_done:
+                continue
+            run_id, put_back, failed = call.value
+            run = (self._stored.runs or {}).get(run_id)
+            said = None if run is None else (run.put_back, run.failed)
+            if run is None or run.completed_at is None or said != (put_back, failed):
+                yield Violation("lost", "", f"{call} and the store says {run}")
 
     def _keys(self) -> Iterator[Violation]:
         """A key stands for one task at a time, and for one that lives it is there."""

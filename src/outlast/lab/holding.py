@@ -122,6 +122,7 @@ class Holding:
         if end.reason.startswith("lease_expired"):
             got_ms = successor.call.answered_clock_ms or 0
             is_early = got_ms < self._lasts_until_ms(held, successor.call)
+            is_early = is_early and not self._may_be_forced(held)
         else:
             is_early = (successor.call.answered_at or 0) < self._earliest_end(held, end)
         if is_early:
@@ -171,11 +172,19 @@ class Holding:
         for one, following in pairwise(moves):
             lease = self._writes.leases.get((task_id, one.token))
             is_pair = one.to_status == "running" and following.reason.startswith("lease_expired")
-            if lease and is_pair and self._is_steady and one.at and following.at:
+            is_told = lease is not None and is_pair and not self._may_be_forced(lease)
+            if lease and is_told and self._is_steady and one.at and following.at:
                 is_exact = before is not None and one.at > before
                 if is_exact and following.at - one.at < lease.lease_ms - _TICK_MS:
                     yield Violation("overlap", task_id, f"{lease} was called expired: {following}")
             before = one.at
+
+    def _may_be_forced(self, lease: Leased) -> bool:
+        """Whether somebody took leases away by force once this one was out: that is no expiry."""
+        return any(
+            call.arguments["force"] and call.may_have_happened and not _before(call, lease.call)
+            for call in self._history.of("reclaim_stale")
+        )
 
     def _settling(self, lease: Leased) -> Iterator[Call]:
         """The calls that may have ended a lease."""

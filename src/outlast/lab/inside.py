@@ -4,6 +4,8 @@
 
 from typing import TYPE_CHECKING, cast
 
+from outlast.engine.detector import Detector
+
 if TYPE_CHECKING:
     from outlast.api import Outlast
     from outlast.store.sqlite.store import SqliteStore
@@ -17,3 +19,8 @@ def store_of(app: "Outlast") -> "SqliteStore":
 def operations_waiting(app: "Outlast") -> int:
     """How many operations wait to share the next transaction."""
     return len(store_of(app)._group._shared)
+
+
+def look_for_the_dead(app: "Outlast") -> bool:
+    """One look of a detector, in the caller's thread; False if it was skipped."""
+    return Detector(app._handle.serve(), clock=lambda: 0.0).tick()

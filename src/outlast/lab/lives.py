@@ -27,26 +27,31 @@ from outlast.lab.telling import Listening
 from outlast.lab.witness import Witness
 from outlast.settings import Settings
 
-SETTINGS = Settings(heal_batch=2)
+# The detector looks when it is called, and not when it likes: two runs must write the same.
+SETTINGS = Settings(heal_batch=2, detection_interval_seconds=0)
 
 
 class Life(NamedTuple):
     """What happens before, the life itself, and the probes at which the kill sweep ends it.
 
     `before` makes the store, in a process of its own that is killed when it returns, if it does.
-    From `writes_from` on, each write of a file is a point to be killed at as well.
+    From `writes_from` on, each write of a file is a point to be killed at as well. One that
+    `converges` is nothing but a recovery: killed and lived again, it ends as if nobody had been.
     """
 
     before: Callable[[Path, Write], None]
     live: Callable[[Path, Write], None]
     probes: frozenset[str] = frozenset()
     writes_from: str | None = None
+    converges: bool = False
 
 
-def opened(path: Path, write: Write, days_later: int = 0) -> tuple[Witness, SetClock]:
+def opened(
+    path: Path, write: Write, days_later: int = 0, settings: Settings = SETTINGS
+) -> tuple[Witness, SetClock]:
     """The store in the hands of worker a; its opening is a call of its own, which recovers."""
     clock = SetClock(days_later)
-    app = Outlast(path, settings=SETTINGS, clock=clock)
+    app = Outlast(path, settings=settings, clock=clock)
     one = Witness(app, "a", write, clock)
     one.open()
     return one, clock
@@ -285,48 +290,53 @@ def migrate(path: Path, write: Write) -> None:
     one.enqueue("first")
 
 
-def _each(context: str, *between: str) -> set[str]:
+def each_of(context: str, *between: str) -> set[str]:
+    """The probes of a transaction."""
     return {f"{context}.{point}" for point in ("begun", "written", "committed", *between)}
 
 
 MIGRATING = frozenset({"migrate.statement", "migrate.written", "migrate.committed"})
 
 LIVES = {
-    "enqueue": Life(founded, enqueue, frozenset(_each("enqueue", "inserted"))),
+    "enqueue": Life(founded, enqueue, frozenset(each_of("enqueue", "inserted"))),
     "claim": Life(
         founded,
         claim,
-        frozenset(_each("claim", "updated") | _each("renew") | _each("beat") | _each("checkpoint")),
+        frozenset(
+            each_of("claim", "updated") | each_of("renew") | each_of("beat") | each_of("checkpoint")
+        ),
     ),
-    "settle": Life(founded, settle, frozenset(_each("settle", "logged", "updated"))),
+    "settle": Life(founded, settle, frozenset(each_of("settle", "logged", "updated"))),
     "heal": Life(
         orphaned,
         heal,
-        frozenset(_each("recover") | _each("heal") | _each("purge") | {"settle.updated"}),
+        frozenset(each_of("recover") | each_of("heal") | each_of("purge") | {"settle.updated"}),
     ),
     "keep": Life(
         founded,
         keep,
         frozenset(
             {"flush.begun", "flush.counted", "flush.done", "settle.updated", "settle.committed"}
-            | _each("pause")
-            | _each("park")
-            | _each("resolve")
-            | _each("fold")
-            | _each("trace")
-            | _each("close")
+            | each_of("pause")
+            | each_of("park")
+            | each_of("resolve")
+            | each_of("fold")
+            | each_of("trace")
+            | each_of("close")
         ),
     ),
     "in groups": Life(
         founded,
         in_groups,
-        frozenset(_each("group") | {"enqueue.inserted", "settle.logged", "settle.updated"}),
+        frozenset(each_of("group") | {"enqueue.inserted", "settle.logged", "settle.updated"}),
     ),
-    "locks": Life(locked, locks, frozenset(_each("lock") | {"claim.committed", "heal.committed"})),
+    "locks": Life(
+        locked, locks, frozenset(each_of("lock") | {"claim.committed", "heal.committed"})
+    ),
     "subscribe": Life(
         begun,
         subscribe,
-        frozenset(_each("cursor") | {"subscriber.telling", "subscriber.told"}),
+        frozenset(each_of("cursor") | {"subscriber.telling", "subscriber.told"}),
     ),
     "finish and flush": Life(founded, finish_and_flush, writes_from="settle.begun"),
     "migrate": Life(nothing, migrate, MIGRATING),

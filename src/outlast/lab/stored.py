@@ -34,7 +34,8 @@ TASKS = """
     LEFT JOIN blobs p ON p.task_seq = t.seq AND p.part = 'payload'
     LEFT JOIN blobs r ON r.task_seq = t.seq AND r.part = 'result'"""
 MOVES = """
-    SELECT task_seq, from_status, to_status, actor, reason, attempt, token, worker_id, at
+    SELECT task_seq, from_status, to_status, actor, reason, attempt, token, worker_id, at, pos,
+           error
     FROM transitions ORDER BY pos"""
 CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
@@ -45,9 +46,16 @@ PAUSED = "SELECT name FROM queues"
 LOCKS = "SELECT name, worker_id, token FROM locks"
 LOCK_TOKEN = "SELECT value FROM counters WHERE name = 'lock_token'"
 POSITIONS = "SELECT pos FROM transitions UNION ALL SELECT pos FROM events"
-EVENTS = "SELECT pos, kind, task_seq, data FROM events ORDER BY pos"
+EVENTS = "SELECT pos, kind, incarnation, run_id, data FROM events ORDER BY pos"
+EVENT_TASKS = "SELECT pos, task_seq FROM events WHERE task_seq IS NOT NULL"
 COUNTERS = "SELECT name, seq FROM sqlite_sequence"
 CURSORS = "SELECT name, pos, task_seq FROM cursors"
+RUNS = "SELECT id, trigger, completed_at, put_back, failed FROM recovery_runs ORDER BY id"
+# Asks for the runs first: in a store that was not migrated so far, neither they nor the column are.
+MOVED_BY_RUNS = """
+    SELECT t.pos, t.run_id FROM transitions t LEFT JOIN recovery_runs r ON r.id = t.run_id
+    WHERE t.run_id IS NOT NULL"""
+WORKERS = "SELECT seq, incarnation, name, state FROM workers ORDER BY seq"
 
 
 class StoredTask(NamedTuple):
@@ -91,6 +99,37 @@ class Move(NamedTuple):
     token: int
     worker: str | None
     at: int | None = None
+    pos: int = 0
+    error: str | None = None
+
+
+class StoredRun(NamedTuple):
+    """One recovery that was put on record."""
+
+    id: int
+    trigger: str
+    completed_at: int | None
+    put_back: int
+    failed: int
+
+
+class StoredEvent(NamedTuple):
+    """What happened and is no task's move."""
+
+    pos: int
+    kind: str
+    incarnation: str | None
+    run_id: int | None
+    data: str
+
+
+class StoredWorker(NamedTuple):
+    """A worker's row."""
+
+    seq: int
+    incarnation: str
+    name: str
+    state: str
 
 
 class StoredCheckpoint(NamedTuple):
@@ -119,15 +158,6 @@ class StoredLock(NamedTuple):
     token: int
 
 
-class StoredEvent(NamedTuple):
-    """What happened that is no task's move."""
-
-    pos: int
-    kind: str
-    task_seq: int | None
-    data: str
-
-
 @dataclass(slots=True)
 class Stored:
     """The content of a store, and what is wrong with its file."""
@@ -143,8 +173,15 @@ class Stored:
     lock_token: int = 0
     positions: list[int] = field(default_factory=list)
     events: list[StoredEvent] = field(default_factory=list)
+    event_tasks: dict[int, int] = field(default_factory=dict)
+    """The task an event is about, by the event's position."""
     counters: dict[str, int] = field(default_factory=dict)
     cursors: list[tuple[str, int, int]] = field(default_factory=list)
+    runs: dict[int, StoredRun] | None = None
+    """None in a store that knows no runs yet."""
+    moved_by_runs: dict[int, int] = field(default_factory=dict)
+    """The run that made a move, by the move's position."""
+    workers: dict[int, StoredWorker] = field(default_factory=dict)
     faults: dict[str, Rows] = field(default_factory=dict)
     content: dict[str, Rows] = field(default_factory=dict)
 
@@ -220,12 +257,17 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
         stored.keys = {row[0]: StoredKey(*row) for row in fetch(KEYS)}
         stored.paused = {name for (name,) in fetch(PAUSED)}
         stored.locks = {row[0]: StoredLock(*row) for row in fetch(LOCKS)}
+    if "recovery_runs" in names:
+        stored.runs = {row[0]: StoredRun(*row) for row in fetch(RUNS)}
+        stored.events = [StoredEvent(*row) for row in fetch(EVENTS)]
+        stored.moved_by_runs = dict(fetch(MOVED_BY_RUNS))
+        stored.workers = {row[0]: StoredWorker(*row) for row in fetch(WORKERS)}
+        stored.counters = dict(fetch(COUNTERS))
     if "counters" in names:
         stored.lock_token = max((value for (value,) in fetch(LOCK_TOKEN)), default=0)
     if "cursors" in names:
         stored.positions = [pos for (pos,) in fetch(POSITIONS)]
-        stored.events = [StoredEvent(*row) for row in fetch(EVENTS)]
-        stored.counters = dict(fetch(COUNTERS))
+        stored.event_tasks = dict(fetch(EVENT_TASKS))
         stored.cursors = [(name, pos, seq) for name, pos, seq in fetch(CURSORS)]
     if with_content:
         stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
@@ -265,8 +307,8 @@ def foreign_stored(path: Path, with_content: bool = False) -> Stored:
 def _queries() -> list[str]:
     return [
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
-        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, LOCKS, LOCK_TOKEN,
-        POSITIONS, EVENTS, COUNTERS, CURSORS,
+        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, LOCKS, LOCK_TOKEN, POSITIONS, EVENTS, EVENT_TASKS,
+        COUNTERS, CURSORS, RUNS, MOVED_BY_RUNS, WORKERS,
         "PRAGMA integrity_check", "PRAGMA foreign_key_check",
     ]  # fmt: skip
 

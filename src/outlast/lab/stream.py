@@ -40,7 +40,8 @@ def _of_queues(stored: Stored) -> Iterator[str]:
 def _of_takes(stored: Stored) -> Iterator[str]:
     """A task that is not there any more was taken, and one that was taken is not there."""
     there = {task.seq for task in stored.tasks.values()}
-    taken = {event.task_seq for event in stored.events if event.kind == "task.taken"}
+    about = stored.event_tasks
+    taken = {about.get(event.pos) for event in stored.events if event.kind == "task.taken"}
     if both := there & taken:
         yield f"says of rows {sorted(both)[:3]}, which are there, that they were taken"
     gone = set(range(1, stored.counters.get("tasks", 0) + 1)) - there

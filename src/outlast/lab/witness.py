@@ -10,9 +10,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import Clock, SystemClock
+from outlast.domain.duration import Duration
 from outlast.errors import LeaseLost, OutcomeUnknown, OutlastError
 from outlast.lab.history import ANSWERED, ASKS, LEFT, Line, Write, host_seconds
-from outlast.lab.inside import store_of
+from outlast.lab.inside import look_for_the_dead, store_of
 
 if TYPE_CHECKING:
     from outlast.api import Outlast
@@ -291,6 +292,23 @@ class Witness:
     def heal(self) -> Any:
         """Put back what dead holders and expired leases left."""
         return self.call("heal", {}, self.app.heal)
+
+    def recover(self) -> Any:
+        """The pass of start-up once more: on record, so its run can be asked for afterwards."""
+        return self.call(
+            "recover", {}, self.app.recover,
+            lambda run: [run.run_id, run.tasks_put_back, run.tasks_failed],
+        )  # fmt: skip
+
+    def detect(self) -> Any:
+        """One look of the detector, which otherwise looks by a clock of its own."""
+        return self.call("detect", {}, lambda: look_for_the_dead(self.app))
+
+    def reclaim_stale(self, silent: Duration, force: bool = False) -> Any:
+        """Take back what is silent for so long, by force from the living too."""
+        given = {"silent": silent, "force": force}
+        reclaim = self.app.reclaim_stale
+        return self.call("reclaim_stale", given, lambda: reclaim(silent, force), lambda n: n)
 
     def flush(self, mode: str = "truncate") -> Any:
         """Move the log into the main file."""

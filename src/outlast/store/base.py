@@ -19,6 +19,7 @@ from outlast.store.records import (
     Batch,
     Claimed,
     ClaimRequest,
+    Death,
     Exchanged,
     FlushResult,
     Grant,
@@ -197,6 +198,10 @@ class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
         """Record that a prefetched task's work begins now; unsynced, but it survives kill -9."""
         ...
 
+    def note_memory(self, peak_bytes: int) -> None:
+        """Record how much memory this process has used at most; unsynced, like a start."""
+        ...
+
     def park(self, task_id: str, reason: Parked, now: Instant) -> bool:
         """Keep a pending task from being claimed."""
         ...
@@ -272,6 +277,15 @@ class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
         """
         ...
 
+    def declare_dead(
+        self, incarnation: str, now: Instant, policy: RecoveryPolicy, actor: str, is_forced: bool
+    ) -> Death | None:
+        """Bury a worker by somebody's word, and put back what it held.
+
+        None if it has ended or been heard of meanwhile; InvalidInput if it is alive, unless forced.
+        """
+        ...
+
     @property
     def path(self) -> Path:
         """The store's file, or what stands for it."""
@@ -284,7 +298,7 @@ class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
 
     @property
     def is_on_record(self) -> bool:
-        """Whether this process's opening has its run."""
+        """Whether the run of this process's opening is over."""
         ...
 
     def recovering(self) -> AbstractContextManager[None]:

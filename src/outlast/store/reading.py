@@ -45,7 +45,9 @@ class StoreReads(LockReads, MeasureReads, Protocol):
         """Whether the store had to give up, and must be opened again."""
         ...
 
-    def healing_is_due(self, now: Instant, patience: Patience) -> bool:
+    def healing_is_due(
+        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
+    ) -> bool:
         """Whether heal would find anything; reads only."""
         ...
 
@@ -177,6 +179,10 @@ class StoreReads(LockReads, MeasureReads, Protocol):
         self, queues: Sequence[str], kinds: Sequence[str], excluding: Sequence[int]
     ) -> bool:
         """Whether tasks that were tried before wait for their next try; some rows apart."""
+        ...
+
+    def listen_for_deaths(self) -> Ear:
+        """Listen for nothing but the ends of workers on this host."""
         ...
 
     def ear(self, for_work: bool) -> Ear:

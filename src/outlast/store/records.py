@@ -203,6 +203,8 @@ class Death(NamedTuple):
     beat_at_ms: int
     put_back: int
     failed: int
+    task_ids: tuple[str, ...] = ()
+    """The first hundred of the tasks."""
 
 
 class Unfit(NamedTuple):

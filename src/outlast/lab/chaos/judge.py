@@ -10,6 +10,7 @@ from outlast.lab.chaos.handlers import BEGUN
 from outlast.lab.chaos.programs import LEASE_SECONDS
 from outlast.lab.chaos.supervisor import Account, Span
 from outlast.lab.history import History, read_lines
+from outlast.lab.recorded import DIED
 from outlast.lab.stored import Stored
 from outlast.lab.wholeness import Violation
 
@@ -167,6 +168,10 @@ def figures(
         "kills": account.kills,
         "stops": len(account.stops),
         "leaves": account.leaves,
+        "crashes of all": account.crashes,
+        "suspends": account.suspends,
+        "recoveries on record": len(stored.runs or {}),
+        "workers found dead": sum(event.kind == DIED for event in stored.events),
         "tasks": len(stored.tasks),
         "handlers run": len(executions),
         "calls": len(history.calls),

@@ -1,4 +1,4 @@
-"""An operator who cannot sit still: heals, flushes, pauses, cancels, retries; also of the crowd."""
+"""An operator who cannot sit still: heals, recovers, flushes, pauses, cancels, retries."""
 
 import random
 from collections.abc import Callable
@@ -24,6 +24,9 @@ class Keeper:
         witness, dice = self._witness, self._dice
         on_the_whole: list[Callable[[], Any]] = [
             witness.heal,
+            witness.recover,
+            witness.detect,
+            lambda: witness.reclaim_stale(1),
             lambda: witness.flush(dice.choice(["passive", "full", "restart", "truncate"])),
             lambda: witness.pause("side"),
             lambda: witness.unpause("side"),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,20 @@ from outlast.lab.chaos.targets import Target, targets_below
 TICK_SECONDS = 0.02
 PATIENCE_SECONDS = 60
 _LAST_WORDS = 1500
+NO_ENVIRONMENT: Mapping[str, str] = {}
 
 
 class Member:
     """A process and whatever it starts below it, in a group of their own."""
 
-    def __init__(self, program: Program, path: Path, folder: Path, seed: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        path: Path,
+        folder: Path,
+        seed: str,
+        environment: Mapping[str, str] = NO_ENVIRONMENT,
+    ) -> None:
         self.program = program
         self.is_killed = False
         self._has_ended: bool | None = None
@@ -37,6 +46,7 @@ class Member:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
+                env={**os.environ, **environment},
             )
         self.itself = Target(self._process.pid, os.pidfd_open(self._process.pid), is_owned=False)
 

@@ -34,6 +34,8 @@ from outlast.settings import Settings
 # Tasks come no faster than a worker of a few threads can do them.
 _PRODUCER_REST_SECONDS = 0.005
 _LOOK_SECONDS = 0.05
+# Every process looks for the dead by itself too, whether it claims or not.
+DETECTION_SECONDS = 0.5
 
 
 class Acting(Protocol):
@@ -104,6 +106,8 @@ def settings_of(program: Program) -> Settings:
         stall_seconds=0.2,
         shutdown_seconds=1,
         flush_pages=200,
+        heal_batch=20,
+        detection_interval_seconds=DETECTION_SECONDS,
     )
 
 

@@ -1,10 +1,11 @@
 """What a round of chaos consists of: who takes part, and what is done to them when; from a seed."""
 
 import random
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 Role = Literal["crowd", "worker", "coroutines", "keeper", "commands", "last"]
-What = Literal["kill", "stop", "leave"]
+What = Literal["kill", "stop", "leave", "crash", "suspend"]
 Aim = Literal["itself", "family", "one below"]
 
 FEWEST_PROCESSES = 4
@@ -12,6 +13,12 @@ MOST_PROCESSES = 16
 LEASE_SECONDS = 3.0
 LONGEST_STOP_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 0.5
+
+SUSPEND_SECONDS = 0.2
+NIGHT_SECONDS = 8 * 3600
+
+# In every second round the wall clock is not the host's.
+_OWN_CLOCK_EVERY = 2
 
 _WHATS: tuple[What, ...] = ("kill", "stop", "leave")
 _AIMS: tuple[Aim, ...] = ("itself", "family", "one below")
@@ -34,7 +41,11 @@ class Program(NamedTuple):
 
 
 class Deed(NamedTuple):
-    """Something that is done to a place in the crowd, to whoever stands there at that moment."""
+    """Something that is done to a place in the crowd, to whoever stands there at that moment.
+
+    A crash kills everybody at once, and all places are taken anew together. A suspend stops
+    everybody, and when they go on their wall clocks have jumped.
+    """
 
     at_seconds: float
     place: int
@@ -51,6 +62,8 @@ class Round(NamedTuple):
     seconds: float
     programs: list[Program]
     deeds: list[Deed]
+    has_own_clock: bool = False
+    """Whether the wall clock of its processes is set by the supervisor."""
 
     def again(self, place: int, life: int) -> Program:
         """The program of a place's nth process: the same, and from the second on a new name."""
@@ -67,7 +80,16 @@ def round_of(seed: int, number: int, seconds: float) -> Round:
         Program(f"p{place}", role, dice.randint(1, 4), dice.choice([1.0, 10.0]))
         for place, role in enumerate(roles)
     ]
-    return Round(number, seconds, programs, list(_deeds(dice, count, seconds)))
+    has_own_clock = number % _OWN_CLOCK_EVERY == 0
+    deeds = [*_deeds(dice, count, seconds), *_deeds_to_all(dice, seconds, has_own_clock)]
+    return Round(number, seconds, programs, sorted(deeds), has_own_clock)
+
+
+def _deeds_to_all(dice: random.Random, seconds: float, has_own_clock: bool) -> Iterator[Deed]:
+    yield Deed(seconds * dice.uniform(0.3, 0.5), 0, "crash", "family", LONGEST_PAUSE_SECONDS / 5)
+    if has_own_clock:
+        for part in (0.2, 0.7):
+            yield Deed(seconds * part, 0, "suspend", "family", SUSPEND_SECONDS)
 
 
 def _deeds(dice: random.Random, count: int, seconds: float) -> list[Deed]:

@@ -8,7 +8,8 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.lab.chaos.members import PATIENCE_SECONDS, TICK_SECONDS, Member
+from outlast.lab.chaos.members import NO_ENVIRONMENT, PATIENCE_SECONDS, TICK_SECONDS, Member
+from outlast.lab.chaos.own_clock import OwnClock
 from outlast.lab.chaos.programs import Deed, Round
 from outlast.lab.chaos.targets import Target, await_stop, keep_others_out, let_go, send
 from outlast.lab.history import KILLED, LineFile, host_seconds
@@ -41,6 +42,8 @@ class Account:
     started: int = 0
     kills: int = 0
     leaves: int = 0
+    crashes: int = 0
+    suspends: int = 0
     stops: list[Span] = field(default_factory=list)
     without_clerk: list[Span] = field(default_factory=list)
     """Times in which somebody's clerk had been killed and the next one had yet to begin."""
@@ -61,12 +64,16 @@ class _Later(NamedTuple):
 class Supervisor:
     """Keeps every place taken, except for the moments that the plan leaves it empty."""
 
-    def __init__(self, chaos: Round, path: Path, folder: Path, seed: str) -> None:
+    def __init__(
+        self, chaos: Round, path: Path, folder: Path, seed: str, clock: OwnClock | None = None
+    ) -> None:
+        """`clock` is the wall clock of its processes, if that is not the host's."""
         self.account = Account()
         self._chaos = chaos
         self._path = path
         self._folder = folder
         self._seed = seed
+        self._clock = clock
         self._dice = random.Random(f"supervisor {seed}")
         self._record = LineFile(folder / "supervisor.jsonl")
         self._members: dict[int, Member] = {}
@@ -102,7 +109,8 @@ class Supervisor:
         life = self._lives[place]
         self._lives[place] += 1
         program = self._chaos.again(place, life)
-        self._members[place] = Member(program, self._path, self._folder, self._seed)
+        environment = NO_ENVIRONMENT if self._clock is None else self._clock.environment
+        self._members[place] = Member(program, self._path, self._folder, self._seed, environment)
         self.account.started += 1
 
     def _stretched(self) -> float:
@@ -135,6 +143,14 @@ class Supervisor:
             time.sleep(TICK_SECONDS)
 
     def _do(self, deed: Deed) -> None:
+        if deed.what == "crash":
+            self._crash(deed)
+        elif deed.what == "suspend":
+            self._suspend(deed)
+        else:
+            self._do_to_one(deed)
+
+    def _do_to_one(self, deed: Deed) -> None:
         member = self._members.get(deed.place)
         if member is None or not member.lives():
             return
@@ -156,6 +172,35 @@ class Supervisor:
                 self.account.without_clerk.append(Span(member.name, now, now + NEW_CLERK_SECONDS))
             send(signal.SIGKILL, aimed_at)
         let_go([one for one in below if deed.what == "kill" or one not in aimed_at])
+
+    def _crash(self, deed: Deed) -> None:
+        """Everybody is killed at once; then all places are taken anew together."""
+        families = {
+            place: [member.itself, *member.below()] for place, member in self._members.items()
+        }
+        self.account.crashes += 1
+        for place, family in families.items():
+            self._kill(place, family)
+            let_go(family)
+            self._after(deed.seconds, place, [])
+
+    def _suspend(self, deed: Deed) -> None:
+        """Everybody stands still; when they go on it is hours later by the clock on the wall."""
+        if self._clock is None:
+            return
+        members = list(self._members.values())
+        everybody = [one for member in members for one in (member.itself, *member.below())]
+        since = host_seconds()
+        send(signal.SIGSTOP, everybody)
+        await_stop(everybody)
+        self._clock.jump()
+        time.sleep(deed.seconds)
+        send(signal.SIGCONT, everybody)
+        let_go(everybody)
+        self.account.suspends += 1
+        until = host_seconds()
+        for member in members:
+            self.account.stops.append(Span(member.name, since, until, keeps_others_out=True))
 
     def _aimed_at(self, member: Member, below: list[Target], deed: Deed) -> list[Target]:
         if deed.aim == "family":

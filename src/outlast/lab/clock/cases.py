@@ -10,6 +10,19 @@ from outlast.lab.clock.worlds import HOUR_SECONDS, NIGHT_SECONDS, World, behind_
 
 _OTHER_BOOT_ID = "5af3d1c2-0c5e-4f0e-9a55-0e7c1a5f0b0c"
 
+_THIRD_BOOT_ID = "77b0c8de-3a43-4f2b-8f0e-6a5d0d9e4c11"
+
+
+def _container(boot_id: str) -> World:
+    """Pids, mounts and clocks of its own, and what it is told of the boot is not the host's."""
+    return World(
+        monotonic_seconds=HOUR_SECONDS,
+        boottime_seconds=HOUR_SECONDS,
+        has_own_pids=True,
+        other_boot_id=boot_id,
+    )
+
+
 MakeWorld = Callable[[], World]
 
 # Those that stand as they are, so that all cases may share their processes' companies.
@@ -35,8 +48,10 @@ OWN: dict[str, MakeWorld] = {
     ),
     "pids of its own": lambda: World(has_own_pids=True),
     "another boot id": lambda: World(other_boot_id=_OTHER_BOOT_ID),
+    "a container": lambda: _container(_OTHER_BOOT_ID),
+    "another container": lambda: _container(_THIRD_BOOT_ID),
 }
-_SET, _SET_AHEAD, _STILL, _SAME_PID, _PIDS, _BOOT = OWN
+_SET, _SET_AHEAD, _STILL, _SAME_PID, _PIDS, _BOOT, _CONTAINER, _NEIGHBOUR = OWN
 _PLAIN = next(iter(STEADY))
 _NAMESPACES = tuple(name for name in STEADY if "time namespace" in name)
 
@@ -70,6 +85,7 @@ SCRIPTS: dict[str, Script] = {
     "restart in the same millisecond": scripts.restart_in_the_same_millisecond,
     "suspend": scripts.suspended,
     "delays": scripts.delays_follow_the_wall_clock,
+    "silence without a lock file": scripts.silence_without_a_lock_file,
 }
 
 
@@ -90,12 +106,22 @@ def _all() -> Iterator[Case]:
                 yield Case(script, holder, rival)
 
 
+def _in_containers() -> Iterator[Case]:
+    """Which share the store and its side folder, and nothing else."""
+    pairs = ((_CONTAINER, _PLAIN), (_PLAIN, _CONTAINER), (_CONTAINER, _NEIGHBOUR))
+    for holder, rival in pairs:
+        for script in ("holder lives", "holder dies", "lease runs out"):
+            yield Case(script, holder, rival)
+        yield Case("silence without a lock file", holder, rival)
+    yield Case("restart in the same millisecond", _CONTAINER, _NEIGHBOUR)
+
+
 def _without_lock_files() -> Iterator[Case]:
     for holder, rival in product((_PLAIN, *_NAMESPACES), repeat=2):
         yield Case("lock file is gone", holder, rival)
 
 
-CASES = (*_all(), *_without_lock_files())
+CASES = (*_all(), *_without_lock_files(), *_in_containers())
 
 
 def worlds_of(case: Case) -> Worlds:

@@ -51,6 +51,12 @@ class Scene:
         file.close()
         self.actors.pop(worker).kill()
 
+    def falls_silent(self, worker: str) -> None:
+        """From now on it may be taken for dead, though it lives."""
+        file = LineFile(self.folder / "killed.jsonl")
+        file.write([KILLED, worker, host_seconds()])
+        file.close()
+
     def loses_lock_files(self) -> None:
         """Somebody removes the lock files of all workers that there are."""
         found = [*self.folder.glob("work.db*/workers/*")]

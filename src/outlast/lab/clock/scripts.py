@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from outlast.lab.actors import stopped
 from outlast.lab.clock.scene import (
@@ -25,6 +25,14 @@ SHORT_LEASE_SECONDS = 0.5
 RENEWED_LEASE_SECONDS = 2.0
 WORKER_LEASE_SECONDS = 5.0
 _TICK_SECONDS = 0.002
+# With these a worker that cannot be asked is dead after so much silence.
+QUICK_BEATS: dict[str, Any] = {
+    "heartbeat_interval_seconds": 0.5,
+    "heartbeat_stale_seconds": 1.5,
+    "heartbeat_grace_seconds": 0.5,
+    "heartbeat_timeout_seconds": 0.2,
+}
+SILENCE_SECONDS = 2.0
 FROZEN_AT = "2026-03-01 12:00:00"
 PID_THAT_COMES_AGAIN = 4242
 
@@ -78,6 +86,42 @@ def lock_file_is_gone(scene: Scene, worlds: Worlds) -> None:
     gets_nothing(rival, "next")
     scene.kills("holder")
     completes(rival, gets_at_once(rival, "next"))
+
+
+def silence_without_a_lock_file(scene: Scene, worlds: Worlds) -> None:
+    """Where neither lock nor pid can be asked, beats decide: who is silent for long is dead.
+
+    What it then writes is refused, for it may only have been slow.
+    """
+    holder = scene.enters("holder", worlds.holder, **QUICK_BEATS)
+    done(holder.ask("does", "enqueue", "t"), "enqueue")
+    number = claims(holder, "t")
+    scene.loses_lock_files()
+    rival = scene.enters("rival", worlds.rival, **QUICK_BEATS)
+    heard_until = time.monotonic() + 2 * SILENCE_SECONDS
+    beat_at = time.monotonic()
+    while time.monotonic() < heard_until:
+        done(holder.ask("does", "heartbeat"), "heartbeat")
+        beaten_at, beat_at = beat_at, time.monotonic()
+        if beat_at - beaten_at > SILENCE_SECONDS - _TICK_SECONDS:
+            # This machine was too slow to beat in time, and then the rival would be right.
+            return
+        gets_nothing(rival, "t")
+        time.sleep(LOOK_SECONDS)
+    scene.falls_silent("holder")
+    until = time.monotonic() + SILENCE_SECONDS + SOON_SECONDS
+    while not (leases := rival.ask("hands", "claim", {"lease": "5m"})):
+        if time.monotonic() > until:
+            raise Broken("who was silent for so long is not taken for dead")
+        time.sleep(LOOK_SECONDS)
+    if time.monotonic() - beat_at < SILENCE_SECONDS - _TICK_SECONDS:
+        raise Broken("a worker was declared dead before it was silent for long")
+    said = holder.ask("writes", "complete", number, "too late")
+    if said[0] != "refused" or not said[1].startswith("LeaseLost"):
+        raise Broken(f"whoever was declared dead completed its task: {said}")
+    # It begins anew, as somebody else: the invariants see to it that the dead row stays dead.
+    done(holder.ask("does", "heartbeat"), "heartbeat")
+    completes(rival, int(leases[0][0]))
 
 
 def lease_runs_out(scene: Scene, worlds: Worlds) -> None:

@@ -69,7 +69,7 @@ class World:
         """Processes that live in this world; raises Missing where it cannot be made."""
         prefix = self._prefix(folder)
         try:
-            company = Company(prefix, self._environment(folder), prelude)
+            company = Company(prefix, self.environment(folder), prelude)
         except NoAnswer as error:
             raise Missing(f"{self}: {error}") from None
         for name, wanted in (
@@ -98,7 +98,8 @@ class World:
         """Whether its wall clock is not the host's."""
         return self.wall_seconds != 0 or self.frozen_at is not None
 
-    def _environment(self, folder: Path) -> Mapping[str, str]:
+    def environment(self, folder: Path) -> Mapping[str, str]:
+        """What gives a process the wall clock of this world; the file that sets it lies there."""
         if not self.is_faked:
             return {}
         library = faketime_library()
@@ -134,7 +135,7 @@ class World:
         namespaces = [command, *_as_root(command), *options, "--"]
         if self.other_boot_id is None:
             return namespaces
-        file = folder / "boot_id"
+        file = folder / f"boot_id {self.other_boot_id}"
         file.write_text(f"{self.other_boot_id}\n", encoding="ascii")
         bind = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"'
         return [*namespaces, "sh", "-c", bind, "sh", str(file)]

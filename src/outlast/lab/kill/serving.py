@@ -24,7 +24,8 @@ from outlast.lab.kill.speech import (
 )
 from outlast.lab.kill.state import own_state
 from outlast.lab.kill.writes import watch_writes
-from outlast.lab.lives import LIVES, Life
+from outlast.lab.lives import Life
+from outlast.lab.recovery_lives import ALL_LIVES
 
 
 def serve() -> None:
@@ -50,16 +51,22 @@ def in_a_process(act: Callable[[], None]) -> int:
 def rehearse(name: str, database: str) -> None:
     """A life from its beginning to its end, with all it passes."""
     path = Path(database)
-    in_a_process(partial(LIVES[name].before, path, _write))
+    in_a_process(partial(ALL_LIVES[name].before, path, _write))
     say([STATE, own_state(path)])
-    _live(LIVES[name], path, partial(_tell, path))
+    _live(ALL_LIVES[name], path, partial(_tell, path))
 
 
 def play(name: str, database: str, probe: str, nth: int) -> None:
     """A life until it passes a probe for the nth time."""
     path = Path(database)
-    in_a_process(partial(LIVES[name].before, path, _write))
-    _live(LIVES[name], path, killing_at(probe, nth))
+    in_a_process(partial(ALL_LIVES[name].before, path, _write))
+    _live(ALL_LIVES[name], path, killing_at(probe, nth))
+
+
+def live_again(name: str, database: str, probe: str | None = None, nth: int = 0) -> None:
+    """A life on what an earlier one left, perhaps until it passes a probe for the nth time."""
+    act = killing_at(probe, nth) if probe is not None else lambda name: None
+    _live(ALL_LIVES[name], Path(database), act)
 
 
 def _live(life: Life, path: Path, act: Callable[[str], None]) -> None:
@@ -111,6 +118,7 @@ def _counting_writes(start: str, act: Callable[[str], None]) -> Callable[[str], 
 ACTS: dict[str, Callable[..., None]] = {
     "rehearse": rehearse,
     "play": play,
+    "live again": live_again,
     **victims.ACTS,
     **workers.ACTS,
     **commands.ACTS,

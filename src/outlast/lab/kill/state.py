@@ -32,7 +32,11 @@ CONTENT = {
         SELECT pos, task_seq, group_id, checkpoint_type, sequence_number, attempt, snapshot_data,
                snapshot_sum, metadata, created_at
         FROM task_checkpoints ORDER BY pos""",
-    "keys": "SELECT * FROM task_keys ORDER BY idempotency_key",
+    "keys": """
+        SELECT idempotency_key, task_id, group_id, request_hash, status, created_at, completed_at,
+               expires_at,
+               CASE status WHEN 'failed' THEN response_data IS NULL ELSE response_data END
+        FROM task_keys ORDER BY idempotency_key""",
     "blobs": "SELECT task_seq, part, length(data) FROM blobs ORDER BY task_seq, part",
     "groups": "SELECT * FROM groups ORDER BY id",
     "queues": "SELECT * FROM queues ORDER BY name",
@@ -44,10 +48,19 @@ CONTENT = {
     "sums": "SELECT * FROM metric_rollup ORDER BY 1, 2, 3, 4, 5, 6, 7",
     "pairs": "SELECT * FROM metric_pairs ORDER BY queue, kind",
     "traces": "SELECT * FROM task_traces ORDER BY task_seq",
-    "events": "SELECT pos, kind, worker_id, run_id, at FROM events ORDER BY pos",
     "cursors": "SELECT * FROM cursors ORDER BY name",
     "workers": "SELECT seq, name, state, registered_at, ended_at FROM workers ORDER BY seq",
     "meta": "SELECT * FROM meta ORDER BY key",
+    "runs": """
+        SELECT id, trigger, started_at, completed_at, session_ended_at, previous,
+               crashed_at IS NULL, put_back, failed, held, skipped, found_running
+        FROM recovery_runs ORDER BY id""",
+    "moves of runs": """
+        SELECT t.pos, t.run_id FROM transitions t JOIN recovery_runs r ON r.id = t.run_id
+        ORDER BY t.pos""",
+    "events": """
+        SELECT pos, kind, worker_id, run_id, json_remove(data, '$.pid', '$.host'), at
+        FROM events ORDER BY pos""",
     "the caller's own rows": "SELECT * FROM ledger ORDER BY rowid",
     "migrations": "SELECT number, name, checksum FROM migrations ORDER BY number",
     "schema": "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name",
@@ -61,6 +74,18 @@ def state_by(fetch: Callable[[str], list[Any] | None]) -> State:
 
 def _plain(rows: list[Any] | None) -> list[list[Any]] | None:
     return None if rows is None else [list(row) for row in rows]
+
+
+# What recovery is for; the record of how often it was tried is another matter.
+_RECOVERED = ("tasks", "keys", "blobs", "groups", "queues", "workers", "the caller's own rows")
+
+
+def recovered(state: State) -> State:
+    """The part of a content that does not tell how often recovery began: without places."""
+    found = {name: state[name] for name in _RECOVERED}
+    for name in ("transitions", "checkpoints"):
+        found[name] = sorted((row[1:] for row in state[name] or []), key=lambda row: int(row[0]))
+    return found
 
 
 def own_state(path: Path) -> State:

@@ -13,6 +13,7 @@ from outlast.api import Outlast
 from outlast.errors import OutlastError
 from outlast.lab.history import LineFile
 from outlast.lab.kill.cases import Cases, Judgement, Room, remember
+from outlast.lab.kill.converging import Again, lived_again
 from outlast.lab.kill.judging import (
     acknowledged,
     complaints,
@@ -23,7 +24,8 @@ from outlast.lab.kill.judging import (
 from outlast.lab.kill.stage import Rehearsal
 from outlast.lab.kill.state import State, copied, state_of
 from outlast.lab.kill.writes import HALF, WHOLE
-from outlast.lab.lives import LIVES, MIGRATING
+from outlast.lab.lives import MIGRATING
+from outlast.lab.recovery_lives import ALL_LIVES
 from outlast.lab.set_clock import SetClock
 
 KIND = "probe"
@@ -40,20 +42,20 @@ def name_of(life: str, probe: str, nth: int) -> str:
 def named(text: str) -> bool:
     """Whether a text names a case of this kind."""
     match = _NAME.fullmatch(text)
-    return match is not None and match[1] in LIVES and match[2] in points_of(match[1])
+    return match is not None and match[1] in ALL_LIVES and match[2] in points_of(match[1])
 
 
 def points_of(life: str) -> list[str]:
     """The points at which a life is killed: its probes, and its writes if they are watched."""
-    writes = [HALF, WHOLE] if LIVES[life].writes_from else []
-    return [*sorted(LIVES[life].probes), *writes]
+    writes = [HALF, WHOLE] if ALL_LIVES[life].writes_from else []
+    return [*sorted(ALL_LIVES[life].probes), *writes]
 
 
 def cases(room: Room) -> Cases:
     """Every passing of every point of every life: all first passings first, in random order."""
     found = [
         (nth, life, probe)
-        for life in sorted(LIVES)
+        for life in sorted(ALL_LIVES)
         for probe in points_of(life)
         for nth in range(1, max(room.rehearsed(life).passed.count(probe), 1) + 1)
     ]
@@ -83,11 +85,15 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
     found = foreign(database)
     history = of_the_dead(death.lines)
     troubles += complaints(history, found)
+    again = Again(0, [])
+    if ALL_LIVES[life].converges:
+        again = lived_again(room, database, text, life)
+        troubles += again.troubles
     if probe in MIGRATING:
         troubles += _next_opening(database, rehearsal.states[-1])
     else:
         troubles += troubles_of_going_on(database, found, SetClock(AFTER_DAYS))
-    return Judgement(1, troubles, acknowledged(history))
+    return Judgement(1 + again.kills, troubles, acknowledged(history))
 
 
 def differences(rehearsal: Rehearsal, database: Path, probe: str, nth: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ from outlast.lab.model.script import Broken
 REFUSALS = ("LeaseLost", "TaskNotFound", "InvalidTransition", "IdempotencyConflict", "InvalidInput")
 CLOSED = "closed"
 
+MENDING = ("heal", "recover", "reclaim_stale")
 SETTLING = ("complete", "fail", "release", "park")
 
 
@@ -47,8 +48,8 @@ def check_answer(following: Following, call: Ongoing) -> None:
         _check_decision(call, answer)
     elif call.verb == "take" and answer.outcome == "done" and set(answer.value) != call.taken:
         raise Broken(f"take answered {sorted(answer.value)} and removed {sorted(call.taken)}")
-    elif call.verb == "heal" and answer.outcome == "done":
-        _check_heal(call, answer)
+    elif call.verb in MENDING and answer.outcome == "done":
+        _check_mending(call, answer)
     elif call.verb in ("enqueue", "enqueue_many"):
         _check_enqueue(following, call, answer)
 
@@ -65,10 +66,10 @@ def _check_claim(following: Following, call: Ongoing, answer: Answer) -> None:
             raise Broken(f"{call.worker} was refused ({answer.error}) and holds {kept}")
 
 
-def _check_heal(call: Ongoing, answer: Answer) -> None:
-    """It tells how many tasks it moved; what the opening before it moved is not counted."""
+def _check_mending(call: Ongoing, answer: Answer) -> None:
+    """It tells how many tasks it moved; what an opening before it moved need not be counted."""
     if answer.value > call.healed or (answer.value < call.healed and not call.opens):
-        raise Broken(f"heal answered {answer.value} and moved {call.healed} tasks")
+        raise Broken(f"{call.verb} answered {answer.value} and moved {call.healed} tasks")
 
 
 def _check_settle(following: Following, call: Ongoing, answer: Answer) -> None:

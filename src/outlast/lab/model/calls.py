@@ -7,6 +7,7 @@ from typing import Any
 
 from outlast.lab.model.compare import same
 from outlast.lab.model.exact import ExactWorld, Held, Outcome
+from outlast.lab.model.mending_calls import heal, reclaim_stale, recover
 from outlast.lab.model.records import VALUES, Entry, Options, Task, Wish
 from outlast.lab.model.script import Broken
 
@@ -267,16 +268,6 @@ def pause(world: ExactWorld, app: str, queue: str, paused: bool) -> Outcome:
     return world.serving(app, lambda: verb(queue), lambda: world.model.pause(queue, paused))
 
 
-def heal(world: ExactWorld, app: str) -> Outcome:
-    """How many are back and how many failed."""
-
-    def healed() -> tuple[int, int]:
-        stats = world.apps[app].heal()
-        return stats.entries_reclaimed, stats.entries_failed
-
-    return world.serving(app, healed, world.model.heal)
-
-
 def flush(world: ExactWorld, app: str) -> Outcome:
     """Move the log, as far as nobody reads it."""
     return world.serving(app, lambda: world.apps[app].flush_wal("passive").busy, lambda: False)
@@ -323,6 +314,8 @@ CALLS: dict[str, Callable[..., Any]] = {
     "unpark_task": unpark_task,
     "pause": pause,
     "heal": heal,
+    "recover": recover,
+    "reclaim_stale": reclaim_stale,
     "flush": flush,
     "close": close,
     "leave": leave,

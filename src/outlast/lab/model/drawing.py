@@ -12,7 +12,7 @@ from typing import Any
 from outlast.lab.model.exact import PROCESS_OF, ExactWorld, Held
 from outlast.lab.model.records import VALUES
 from outlast.lab.model.script import Step, clock, wall_clock
-from outlast.lab.model.terms import QUEUES
+from outlast.lab.model.terms import QUEUES, RECOVERIES
 
 Steps = Iterator[Step]
 
@@ -273,6 +273,18 @@ class Drawing:
             given = {"queue": self._one(QUEUES), "paused": verb == "pause"}
             yield Step(self._app(), "pause", given)
 
+    def mend(self) -> Steps:
+        """By the whole rule, on record or not; or by hand, of the silent, by force or without."""
+        verb = self._one(("heal", "recover", "reclaim_stale"))
+        by_hand = {"silent": self._one((0, 1, 30)), "force": self._one((True, False))}
+        yield Step(self._app(), verb, by_hand if verb == "reclaim_stale" else {})
+
+    def approve(self) -> Steps:
+        """One of those that recovery holds."""
+        if held := [task for task in self._world.model.tasks if task.parked == "hold"]:
+            name = self._world.names[self._one(held).id]
+            yield Step(self._app(), "unpark_task", {"task": name})
+
     def time_passes(self) -> Steps:
         """Past short leases and delays, past long ones, past the keys."""
         yield clock(self._one((0.5, 1, 5, 25, 200)))
@@ -325,5 +337,11 @@ PROFILES: dict[str, list[Rule]] = {
     "keys": [
         *_COMING_IN, Drawing.finish_some, Drawing.ask_again_later, Drawing.time_passes,
         Drawing.end_and_set_the_clock,
+    ],
+    RECOVERIES: [
+        Drawing.enqueue, Drawing.claim_plainly, Drawing.claim, Drawing.claim, Drawing.work,
+        Drawing.complete, Drawing.holder_ends, Drawing.holder_ends, Drawing.come_back,
+        Drawing.overtake, Drawing.mend, Drawing.mend, Drawing.mend, Drawing.approve,
+        Drawing.time_passes,
     ],
 }  # fmt: skip

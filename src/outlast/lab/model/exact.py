@@ -18,10 +18,10 @@ from outlast.lab.model import records
 from outlast.lab.model.clocks import VirtualClock
 from outlast.lab.model.compare import Comparison, ms, same
 from outlast.lab.model.process import StandInProcess
-from outlast.lab.model.records import FINAL, Refused, Rules, Task, Wish
+from outlast.lab.model.records import FINAL, Refused, Task, Wish
 from outlast.lab.model.reference import Model
 from outlast.lab.model.script import Broken, Script, Step
-from outlast.lab.model.terms import QUEUES, STORE, settings_of
+from outlast.lab.model.terms import POLICIES, QUEUES, STORE, settings_of
 from outlast.lab.stored import read_stored
 
 PROCESS_OF = {"a1": "p1", "a2": "p1", "a3": "p2"}
@@ -70,7 +70,7 @@ class ExactWorld:
     def __init__(self, folder: Path, script: Script, seed: str) -> None:
         self.path = folder / STORE
         self.clock = VirtualClock()
-        rules = Rules(action=script.action)
+        rules = POLICIES[script.action]
         self.model = Model(rules, *self.clock.now(), processes=PROCESS_OF)
         settings, chance, births = settings_of(rules), random.Random(seed), count(1)
         self.processes = {
@@ -176,13 +176,15 @@ class ExactWorld:
 
     def finish(self) -> None:
         """Whatever happened before, nothing is stuck: all that is not final can be completed."""
-        from outlast.lab.model import calls
+        from outlast.lab.model import calls, mending_calls
 
         for queue in QUEUES:
             calls.pause(self, "a1", queue, False)
+        self.advance(86_400)
+        mending_calls.recover(self, "a1")
+        mending_calls.reclaim_stale(self, "a1", 0, False)
         for task in [task for task in self.model.tasks if task.parked]:
             calls.unpark_task(self, "a1", self.names[task.id])
-        self.advance(86_400)
         for held in calls.hand_out(self, "a1", Wish(limit=1000, queues=QUEUES)):
             calls.complete_held(self, held, "at last")
         self.compare(in_full=True)

@@ -19,6 +19,7 @@ WORKER, USER, RECOVERY = "worker", "user", "system/recovery"
 HANDING_OUT = ("claim", "prefetch")
 LEAVING = ("close", "leave")
 LAST = 1 << 60
+HOLD = "hold"
 
 
 class Effect(NamedTuple):
@@ -69,6 +70,12 @@ class _Scene:
     runner: Ongoing | None
 
 
+def is_lost_by_recovery(move: Move) -> bool:
+    """Whether recovery put a task back that somebody had begun, or may have."""
+    is_lost = move.reason.startswith(("crash", "lease_expired"))
+    return is_lost and (move.actor, move.to_status) == (RECOVERY, "pending")
+
+
 class Following:
     """Holds each change against the calls that were under way in its slice."""
 
@@ -78,8 +85,11 @@ class Following:
         self._tasks: dict[int, Row] = {}
         self._paused: frozenset[str] = frozenset()
         self.holders: dict[tuple[str, int], Holder] = {}
-        word, effect = _LOST[rules.action]
-        self._effects = _EFFECTS | {f"{why}_{word}": effect for why in ("crash", "lease_expired")}
+        self._effects = _EFFECTS | {
+            f"{why}_{word}": effect
+            for why in ("crash", "lease_expired")
+            for word, effect in _LOST.values()
+        }
 
     def row(self, task_id: str) -> Row | None:
         """A task as it was last seen."""
@@ -158,7 +168,7 @@ class Following:
             retries=row.retries + effect.retries,
             recoveries=row.recoveries + effect.recoveries,
             token=row.token + effect.token,
-            parked=None,
+            parked=HOLD if self._rules.is_held and is_lost_by_recovery(move) else None,
         )
         if (move.to_status, move.attempt, move.token) != (after.status, after.attempt, after.token):
             raise Broken(
@@ -178,11 +188,19 @@ class Following:
             return self._effects[move.reason]
         if move.reason not in self._effects:
             raise Broken(f"{what}, which this queue must not do")
+        self._check_action(row, move, what)
         if move.actor == WORKER:
             self._check_leaving(row, move, scene, what)
         else:
             self._check_recovery(row, move, scene, what)
         return self._effects[move.reason]
+
+    def _check_action(self, row: Row, move: Move, what: str) -> None:
+        """Who is driven out by an error knows no kinds; what is left alone may be taken by hand."""
+        action = self._rules.action_for(row.kind) if move.actor == RECOVERY else self._rules.action
+        wanted = _LOST.get(action, _LOST["retry"])[0]
+        if move.reason.startswith(("crash_", "lease_")) and not move.reason.endswith(wanted):
+            raise Broken(f"{what} and what is lost of kind {row.kind} is for {action}")
 
     def _claimed(self, row: Row, move: Move, scene: _Scene, what: str) -> Effect:
         for call in scene.calls:
@@ -262,7 +280,12 @@ class Following:
         """Only what the dead hold, what ran out, and what a leaving process still holds."""
         holder = self.holders[row.lease]
         is_dead = holder.opening.life.is_dead
-        if move.reason.startswith("lease_expired"):
+        by_hand = [call for call in scene.calls if call.verb == "reclaim_stale"]
+        if self._rules.action_for(row.kind) == "none" and not by_hand and move.reason != "released":
+            raise Broken(f"{what}, which is to be left alone")
+        if any(call.args["force"] for call in by_hand) and move.reason != "never_started":
+            allowed = True
+        elif move.reason.startswith("lease_expired"):
             allowed = self._ran_out(row)
         elif move.reason == "never_started":
             allowed = is_dead and not holder.begun
@@ -314,7 +337,8 @@ class Following:
         if (expected.parked, expected.not_before) == (found.parked, found.not_before):
             return
         was = self._tasks.get(found.seq)
-        if was is None or was.status != "pending":
+        is_held = expected.parked == HOLD
+        if was is None or (was.status != "pending" and not is_held):
             return
         promoted = expected.parked == "delay" and found.parked is None
         for call in calls:

@@ -1,5 +1,6 @@
 """What the model of the queue is made of. Like the model, it knows nothing of the engine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,9 @@ class Rules:
     """The settings the model has to know."""
 
     action: str = "retry"
+    by_kind: Mapping[str, str] = field(default_factory=dict)
+    is_held: bool = False
+    """Whether what recovery puts back waits for somebody's approval."""
     max_retries: int = 2
     max_recoveries: int = 2
     lease_ms: int = 60_000
@@ -28,6 +32,10 @@ class Rules:
     heal_interval_ms: int = 1000
     backoff_ms: int = 2000
     backoff_cap_ms: int = 5000
+
+    def action_for(self, kind: str) -> str:
+        """What becomes of an orphan of a kind."""
+        return self.by_kind.get(kind, self.action)
 
 
 @dataclass(eq=False)
@@ -88,6 +96,7 @@ class Lease:
     length_ms: int
     ends: int
     begun: bool
+    heard: int = 0
     settled: bool = False
     is_over: bool = False
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from outlast.lab.model.losing import Losing
 from outlast.lab.model.records import (
     FINAL,
     STATUSES,
@@ -22,15 +23,12 @@ from outlast.lab.model.records import (
 )
 
 
-class Model:
+class Model(Losing):
     """The queue as a list of tasks; each verb does what the queue must do, or refuses."""
 
     def __init__(self, rules: Rules, utc: int, mono: int, processes: Mapping[str, str]) -> None:
         """`processes` says which process each Outlast object belongs to."""
-        self.rules = rules
-        self.utc = utc
-        self.mono = mono
-        self.tasks: list[Task] = []
+        super().__init__(rules, utc, mono)
         self.keys: dict[str, Key] = {}
         self.paused: set[str] = set()
         self.sessions: dict[str, Session] = {}
@@ -45,7 +43,7 @@ class Model:
             together = [s for a, s in self.sessions.items() if self.processes[a] == process]
             incarnation = together[0].incarnation if together else Incarnation()
             self.sessions[app] = Session(incarnation)
-            self.heal()
+            self.opening = self.heal()
             self.keys = {name: key for name, key in self.keys.items() if not self._is_over(key)}
         return self.sessions[app]
 
@@ -159,8 +157,9 @@ class Model:
             task.token += 1
             self._move(task, "running", "worker")
             task.lease = Lease(
-                task, task.token, session, wish.worker, length, self.mono + length, wish.begun
-            )
+                task, task.token, session, wish.worker, length, self.mono + length, wish.begun,
+                heard=self.utc,
+            )  # fmt: skip
             leases.append(task.lease)
         return leases
 
@@ -180,7 +179,7 @@ class Model:
     def renew(self, lease: Lease) -> None:
         lease.is_over = not lease.current
         self.hold(lease)
-        lease.ends = self.mono + lease.length_ms
+        lease.ends, lease.heard = self.mono + lease.length_ms, self.utc
 
     def checkpoint(self, lease: Lease, type: str) -> int:
         return self.hold(lease).note(type)
@@ -280,54 +279,7 @@ class Model:
         (self.paused.add if paused else self.paused.discard)(queue)
         return changed
 
-    # Putting back
-
-    def heal(self) -> tuple[int, int]:
-        """The tasks of the dead and of leases that ran out; how many are back, how many failed."""
-        back = failed = 0
-        for task in self.running():
-            assert task.lease is not None
-            dead = task.lease.session.incarnation.dead
-            if not dead and task.lease.ends > self.mono:
-                continue
-            if dead and not task.lease.begun:
-                self._put_back(task, "system/recovery", refund=True)
-            else:
-                if not dead:
-                    task.note("error_boundary")
-                self._lose(task, "system/recovery")
-            failed += task.status == "failed"
-            back += task.status == "pending"
-        return back, failed
-
-    def _lose(self, task: Task, actor: str) -> None:
-        if self.rules.action == "fail" or task.recoveries >= self.rules.max_recoveries:
-            self._move(task, "failed", actor)
-            return
-        task.recoveries += 1
-        self._put_back(task, actor, refund=self.rules.action == "pending")
-
-    def _heal_before_claim(self, session: Session, force: bool) -> bool:
-        last = session.incarnation.healed_at
-        if not force and last is not None and self.mono - last < self.rules.heal_interval_ms:
-            return False
-        session.incarnation.healed_at = self.mono
-        return self.heal()[0] > 0
-
-    def _put_back(self, task: Task, actor: str, refund: bool = False, wait: int = 0) -> None:
-        task.attempt -= refund
-        self._move(task, "pending", actor)
-        task.parked = "delay" if wait else None
-        task.not_before = self.utc + wait if wait else None
-
-    def _move(self, task: Task, status: str, actor: str) -> None:
-        task.moves.append((task.status, status, actor, task.attempt, task.token))
-        task.status, task.lease, task.parked = status, None, None
-
     # Looking
-
-    def running(self) -> list[Task]:
-        return [task for task in self.tasks if task.status == "running"]
 
     def ready(self) -> list[Task]:
         return [t for t in self.tasks if (t.status, t.parked) == ("pending", None)]

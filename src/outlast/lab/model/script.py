@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.errors import InvalidInput
+from outlast.lab.model.terms import POLICIES
 
 ARROW = " -> "
 
@@ -27,7 +28,7 @@ _CALL = re.compile(r"(?P<who>\w+): (?P<verb>\w+)\((?P<args>.*)\)(?P<tail>[^()]*)
 _CLOCK = re.compile(r"(?P<wall>wall )?clock (?P<seconds>[+-][\d.]+) s\Z")
 _EVENT = re.compile(r"(?P<who>\w+) (?P<verb>goes on|lines up|ends its call|crashes)\Z")
 _DEATH = re.compile(r"(?P<who>\w+) dies at (?P<probe>[\w.]+)\Z")
-_HEADER = re.compile(r"(?P<world>\w+) (?P<profile>\w+), action (?P<action>\w+)\Z")
+_HEADER = re.compile(r"(?P<world>\w+) (?P<profile>\w+), action (?P<action>[\w ]+)\Z")
 
 
 class Broken(Exception):
@@ -103,6 +104,8 @@ def parse(text: str) -> Script:
     header = _HEADER.match(lines[0]) if lines else None
     if header is None:
         raise NotAScript(f"a script begins like 'exact anything, action retry', not {text[:60]!r}")
+    if header["action"] not in POLICIES:
+        raise NotAScript(f"no policy is called {header['action']!r}: {', '.join(POLICIES)}")
     return Script(**header.groupdict(), steps=[_step(line.strip()) for line in lines[1:]])
 
 

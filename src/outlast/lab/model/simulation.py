@@ -14,12 +14,12 @@ from outlast.api import Outlast
 from outlast.lab.model.drawing import PROFILES, Drawing
 from outlast.lab.model.exact import ExactWorld
 from outlast.lab.model.script import ARROW, Broken, Script, Step
-from outlast.lab.model.terms import STORE
+from outlast.lab.model.terms import POLICIES, RECOVERIES, STORE
 from outlast.lab.model.weaving import Weaving
 from outlast.lab.model.woven import WovenWorld
 
 EXACT, WOVEN = "exact", "woven"
-KINDS = (*((EXACT, profile) for profile in PROFILES), (WOVEN, "calls"))
+KINDS = (*((EXACT, profile) for profile in PROFILES), (WOVEN, "calls"), (WOVEN, RECOVERIES))
 ACTIONS = ("retry", "retry", "pending", "fail")
 STEPS = {EXACT: 50, WOVEN: 200}
 
@@ -69,7 +69,8 @@ def drawn(folder: Path, case: str, seed: int, steps: int | None = None) -> Run:
     """The simulation of a case like 'exact leases 7': all of it follows from case and seed."""
     world, profile, _ = case.split()
     chance = random.Random(f"{seed} {case}")
-    script = Script(world, profile, chance.choice(ACTIONS))
+    policies = tuple(POLICIES) if profile == RECOVERIES else ACTIONS
+    script = Script(world, profile, chance.choice(policies))
     count = STEPS[world] if steps is None else steps
 
     def draw(place: World) -> Iterator[Step]:

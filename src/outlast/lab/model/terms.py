@@ -7,6 +7,19 @@ from outlast.settings import Settings
 STORE = "work.db"
 QUEUES = ("q1", "q2")
 HEAL_BATCH = 2
+RECOVERIES = "recoveries"
+"""The profile that dwells on recovery, under every policy there is."""
+
+
+# A script names its policy in these words: the action, those of kinds, and whether it is held.
+POLICIES: dict[str, Rules] = {
+    **{action: Rules(action) for action in ("retry", "pending", "fail", "none")},
+    "none for b": Rules("retry", {"b": "none"}),
+    "fail for b": Rules("pending", {"b": "fail"}),
+    "retry for b alone": Rules("none", {"b": "retry"}),
+    "retry held": Rules("retry", is_held=True),
+    "pending held": Rules("pending", {"b": "retry"}, is_held=True),
+}
 
 
 def settings_of(rules: Rules) -> Settings:
@@ -16,6 +29,8 @@ def settings_of(rules: Rules) -> Settings:
     """
     return Settings(
         recovery_action=RecoveryAction(rules.action).value,
+        recovery_action_by_kind=dict(rules.by_kind),
+        recovery_mode="manual" if rules.is_held else "auto",
         max_retries=rules.max_retries,
         max_recovery_attempts=rules.max_recoveries,
         lease_seconds=rules.lease_ms / 1000,

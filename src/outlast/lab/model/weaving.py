@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from outlast.lab.model.script import TO_END, Step, clock, wall_clock
-from outlast.lab.model.terms import QUEUES
+from outlast.lab.model.terms import QUEUES, RECOVERIES
 from outlast.lab.model.woven import APP_OF, PROCESS_OF, WovenWorld
 
 # Points inside of transactions, and after their commit while nobody has heard of it.
@@ -29,12 +29,23 @@ _VERBS: dict[str, float] = {
     "pause": 0.5, "unpause": 1, "heal": 6, "flush": 1, "close": 2, "leave": 1,
 }  # fmt: skip
 
+_VERBS_OF: dict[str, dict[str, float]] = {
+    "calls": _VERBS,
+    RECOVERIES: _VERBS | {"heal": 8, "recover": 8, "reclaim_stale": 8, "unpark_task": 6},
+}
+_PROBES_OF = {
+    "calls": PROBES,
+    RECOVERIES: (*PROBES, "recover.begun", "recover.written", "recover.committed", "heal.begun"),
+}
+
 
 class Weaving:
     """Draws the steps of one woven world."""
 
     def __init__(self, world: WovenWorld, chance: random.Random, profile: str) -> None:
         self._world = world
+        self._verbs = _VERBS_OF[profile]
+        self._probes = _PROBES_OF[profile]
         self._chance = chance
         self._numbers = count(1)
         self._known: list[str] = []
@@ -108,7 +119,7 @@ class Weaving:
             return None
         who = self._one(busy)
         if event == "dies":
-            return Step(who, "dies", {"probe": self._one(PROBES)})
+            return Step(who, "dies", {"probe": self._one(self._probes)})
         return Step(who, event)
 
     def _name(self) -> str:
@@ -131,7 +142,7 @@ class Weaving:
         return self._one(self._one((current, current, own)) or own) if own else None
 
     def _call(self, who: str) -> Step | None:
-        verb = self._drawn(_VERBS)
+        verb = self._drawn(self._verbs)
         args = self._arguments(verb, who)
         return None if args is None else Step(who, verb, args)
 
@@ -186,6 +197,8 @@ class Weaving:
             return self._batch(who)
         if verb in ("pause", "unpause"):
             return {"queue": self._one(QUEUES)}
+        if verb == "reclaim_stale":
+            return {"silent": self._one((0, 1, 30)), "force": self._one((True, False))}
         if verb == "flush":
             return {"mode": self._one(("passive", "truncate"))}
         return {}

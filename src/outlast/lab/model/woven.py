@@ -21,9 +21,9 @@ from outlast.lab.model.clocks import VirtualClock
 from outlast.lab.model.following import Following
 from outlast.lab.model.observed import Life, Ongoing, Opening, Window
 from outlast.lab.model.process import StandInProcess
-from outlast.lab.model.records import FINAL, Rules
+from outlast.lab.model.records import FINAL
 from outlast.lab.model.script import TO_END, Broken, Script, Step
-from outlast.lab.model.terms import QUEUES, STORE, settings_of
+from outlast.lab.model.terms import POLICIES, QUEUES, STORE, settings_of
 from outlast.lab.stored import read_stored
 from outlast.lab.witness import Witness
 
@@ -49,7 +49,7 @@ class WovenWorld:
     def __init__(self, folder: Path, script: Script, seed: str) -> None:
         self.path = folder / STORE
         self.clock = VirtualClock()
-        self._rules = Rules(action=script.action)
+        self._rules = POLICIES[script.action]
         self.lines: list[Line] = []
         self._baton = Baton()
         self._settings = settings_of(self._rules)
@@ -300,6 +300,11 @@ class WovenWorld:
             if row.parked and row.parked != "delay":
                 witness.unpark_task(row.id)
         self.clock.advance(7 * 86_400)
+        witness.recover()
+        witness.reclaim_stale(0)
+        for task in self.apps["a1"].tasks("pending", limit=1000):
+            if task.parked == "hold":
+                witness.unpark_task(task.id)
         for _ in range(3):
             for lease in witness.claim(limit=1000, queue=list(QUEUES)):
                 witness.complete(lease, "at last")

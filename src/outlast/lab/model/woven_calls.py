@@ -60,6 +60,11 @@ def _answer(world: WovenWorld, call: Ongoing, value: Any, told_before: int) -> A
         return Answer("done", leases=leases, words=words)
     if call.verb == "heal":
         return Answer("done", value.entries_reclaimed + value.entries_failed, words=_healed(value))
+    if call.verb == "recover":
+        moved = value.tasks_put_back + value.tasks_failed
+        return Answer("done", moved, words=f"run {value.run_id} moved {moved}")
+    if call.verb == "reclaim_stale":
+        return Answer("done", value, words=str(value))
     if call.verb == "take":
         return Answer("done", [task.id for task in value], words=_names(world, value))
     if call.verb in ("enqueue", "retry"):
@@ -89,7 +94,10 @@ def _remember(world: WovenWorld, who: str, call: Ongoing, leases: Any) -> None:
         world.held[_lease_name(world, lease)] = Held(lease, app, call.opening)
 
 
-_SERVING = ("enqueue", "claim", "prefetch", "take", "heal", "pause", "unpause", "flush")
+_SERVING = (
+    "enqueue", "claim", "prefetch", "take", "heal", "recover", "reclaim_stale", "pause", "unpause",
+    "flush",
+)  # fmt: skip
 
 
 # Calls without a lease
@@ -167,6 +175,11 @@ def _whole(world: WovenWorld, step: Step) -> Prepared:
     return _ongoing(world, step), lambda one, call: getattr(one, step.verb)()
 
 
+def _reclaim(world: WovenWorld, step: Step) -> Prepared:
+    args = step.args
+    return _ongoing(world, step), lambda one, call: one.reclaim_stale(args["silent"], args["force"])
+
+
 def _flush(world: WovenWorld, step: Step) -> Prepared:
     return _ongoing(world, step), lambda one, call: one.flush(step.args["mode"])
 
@@ -237,6 +250,8 @@ _OTHERS: dict[str, Callable[[WovenWorld, Step], Prepared]] = {
     "pause": _queue,
     "unpause": _queue,
     "heal": _whole,
+    "recover": _whole,
+    "reclaim_stale": _reclaim,
     "open": _whole,
     "flush": _flush,
     "close": _leave,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from outlast import _host
 from outlast.clock import Instant
+from outlast.lab import markers
 from outlast.lab.set_clock import SetClock
 from outlast.store.sqlite.lockfile import ProbedLock
 
@@ -44,9 +45,9 @@ def begin_boot(boot: int) -> None:
     vars(_host)["boot_id"] = lambda: boot_id
     probe = ProbedLock.__init__
 
-    def probe_what_stayed(self: ProbedLock, path: Path, inode: int) -> None:
+    def probe_what_stayed(self: ProbedLock, path: Path | str, inode: int) -> None:
         # A file keeps its inode through a power cut; the copy that stands for it cannot.
-        probe(self, path, path.stat().st_ino)
+        probe(self, path, Path(path).stat().st_ino)
 
     type.__setattr__(ProbedLock, "__init__", probe_what_stayed)
 
@@ -71,6 +72,7 @@ def lay_down_side(before: Path, at_the_end: Path, place: Path, chance: random.Ra
 
     The lock files of those who were there before stand in `before`, and may have been removed
     since. Of the others nothing is taken that may have been written after the cut: only headers.
+    Session markers may be as they like, whenever they were set: they decide nothing.
     """
     is_there = chance.random() < _IS_THERE
     old, new = chance.choice(_REMAINS), chance.choice(_REMAINS[1:])
@@ -80,9 +82,12 @@ def lay_down_side(before: Path, at_the_end: Path, place: Path, chance: random.Ra
     for name in {**new_files, **old_files}:
         file, remains = (old_files[name], old) if name in old_files else (new_files[name], new)
         (place / name).parent.mkdir(parents=True, exist_ok=True)
-        if file.suffix != _LOCK:
+        if file.suffix == markers.SUFFIX:
+            remains = chance.choice(markers.REMAINS)
+        elif file.suffix != _LOCK:
             shutil.copyfile(file, place / name)
-        elif (content := remains(file.read_bytes())) is not None:
+            continue
+        if (content := remains(file.read_bytes())) is not None:
             (place / name).write_bytes(content)
 
 

@@ -7,7 +7,8 @@ import apsw
 
 from outlast import _probe
 from outlast.lab.history import Write
-from outlast.lab.lives import LIVES, Life, founded, nth, opened
+from outlast.lab.lives import Life, founded, nth, opened
+from outlast.lab.recovery_lives import ALL_LIVES as LIVES
 
 PAST_A_READER = "flush past a reader"
 

@@ -29,7 +29,7 @@ NATURAL_CASES = 5000
 CASES_OF_A_LIFE = 600
 CONTROLS = ("normal", "off", LYING)
 CALIBRATION = "calibration"
-OPENED_OFTEN = ("migrate", "migrate on", "heal")
+OPENED_OFTEN = ("migrate", "migrate on", "heal", "start")
 """The lives after which much depends on whoever opens the store next."""
 
 _CONTROL_LIFE = "finish and flush"

@@ -150,6 +150,23 @@ def _put_back(stage: Stage, task_id: str) -> None:
     stage.does("heal")
 
 
+def _put_back_by_the_detector(stage: Stage, task_id: str) -> None:
+    stage.does("detect")
+
+
+def _recovered(stage: Stage, task_id: str) -> None:
+    stage.does("recover")
+
+
+def _reclaimed(stage: Stage, task_id: str) -> None:
+    stage.does("reclaim_stale", PAST_THE_LEASE_SECONDS / 2)
+
+
+def _reclaimed_and_held(stage: Stage, task_id: str) -> Holder:
+    _reclaimed(stage, task_id)
+    return _held(stage, task_id)
+
+
 def _cancelled(stage: Stage, task_id: str) -> None:
     stage.does("cancel", task_id)
 
@@ -201,6 +218,10 @@ MEANWHILE: dict[str, Callable[[Stage, str], Holder]] = {
     "released by another": _released,
     "parked by another": _parked,
     "put back by healing": _put_back,
+    "put back by the detector": _put_back_by_the_detector,
+    "put back by a recovery": _recovered,
+    "reclaimed by hand": _reclaimed,
+    "reclaimed by hand and held by another": _reclaimed_and_held,
     "cancelled": _cancelled,
     "failed by an operator": _failed_by_an_operator,
     "failed and retried as a clone": _retried,

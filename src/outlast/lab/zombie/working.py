@@ -179,7 +179,8 @@ def _play(scene: Scene, case: Case) -> None:
         raise Broken(f"the writes of a handler whose worker was stopped: {said}")
     _ends(scene)
     for table, row in scene.reader.ask("changes", str(scene.path)):
-        is_its_own = table == "workers" and repr(scene.worker.pid) in row
+        # That it has left is noted in its row and in the run of its opening.
+        is_its_own = table in ("workers", "recovery_runs") and repr(scene.worker.pid) in row
         if not is_its_own:
             raise Broken(f"a worker that came back changed {table}: {row}")
     if case.end == HELD:

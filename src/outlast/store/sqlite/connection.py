@@ -67,6 +67,9 @@ def _configure(connection: apsw.Connection, synchronous: str) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    # Else a statement whose LIMIT is bound is compiled anew at each run, which takes longer than
+    # most of them: a plan must not depend on what is bound.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.wal_autocheckpoint(0)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     for name, value, expected in (

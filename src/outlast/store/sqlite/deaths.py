@@ -38,6 +38,7 @@ class DeathWatch:
         self._mutex = threading.Lock()
         self._epoll: select.epoll | None = None
         self._watched: dict[tuple[int, int], int] = {}
+        self._signals: dict[tuple[int, int], int] = {}
         self._is_closed = False
 
     def watch(self, peers: Iterable[Peer]) -> None:
@@ -74,7 +75,23 @@ class DeathWatch:
             return
         self._watched[process] = descriptor
 
+    def exit_signal(self, peer: Peer) -> int | None:
+        """The signal that ended a process, if the kernel says or has said so."""
+        here = _host.this_process()
+        if (peer.boot_id, peer.pid_namespace) != (here.boot_id, here.pid_namespace):
+            return None
+        process = peer.pid, peer.pid_started
+        with self._mutex:
+            self._ask(process)
+            return self._signals.pop(process, None)
+
+    def _ask(self, process: tuple[int, int]) -> None:
+        found = _host.exit_signal(*process, self._watched.get(process))
+        if found is not None and len(self._signals) < MOST_WATCHED:
+            self._signals[process] = found
+
     def _drop(self, process: tuple[int, int]) -> None:
+        self._ask(process)
         descriptor = self._watched.pop(process)
         with suppress(OSError, ValueError):
             if self._epoll is not None:
@@ -82,9 +99,14 @@ class DeathWatch:
         os.close(descriptor)
 
     def duplicate(self) -> "Watching | None":
-        """What the caller can wait on until one of them has ended; None if nobody is watched."""
-        with self._mutex:
-            return None if self._epoll is None else Watching(os.dup(self._epoll.fileno()))
+        """What the caller can wait on until one of them has ended, also of those still to come."""
+        with self._mutex, suppress(OSError):
+            if self._is_closed:
+                return None
+            if self._epoll is None:
+                self._epoll = select.epoll()
+            return Watching(os.dup(self._epoll.fileno()))
+        return None
 
     def take(self) -> bool:
         """Whether somebody has ended since this was last asked."""

@@ -20,6 +20,7 @@ def cause(standing: Standing, policy: RecoveryPolicy, is_forced: bool = False) -
         error=f"the lease of worker {standing.worker} {how}",
         action=policy.action_for(standing.kind),
         parked=Parked.HOLD if policy.is_held else None,
+        summary=f"in kind `{standing.kind}`: the lease of worker {standing.worker} {how}",
     )
 
 

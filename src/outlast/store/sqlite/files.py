@@ -90,7 +90,7 @@ class SideFolder:
             os.chown(path, like.uid, like.gid, follow_symlinks=False)
 
 
-def open_existing(path: Path) -> int:
+def open_existing(path: Path | str) -> int:
     """Open a side file that somebody else made; never through a symbolic link."""
     return os.open(path, os.O_RDWR | _SAFE)
 

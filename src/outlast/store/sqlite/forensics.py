@@ -14,43 +14,50 @@ from outlast.store.sqlite.transaction import Transaction
 class Evidence(NamedTuple):
     """What a dead worker left that tells of its end."""
 
+    exit_signal: int | None
+    """By which signal it ended, if the kernel would still say."""
     peak_memory_bytes: int | None
     oom_kills: int | None
     """How often the kernel has killed for want of memory since the worker registered."""
 
     @property
     def words(self) -> str:
-        """In words, with a comma before, or nothing."""
-        said = []
+        """What it died of, as the end of a sentence."""
+        signal = self.exit_signal
+        said = [_host.signal_name(signal) if signal else "it ended without a word"]
         if self.oom_kills:
             said.append("the kernel killed for want of memory meanwhile")
         if self.peak_memory_bytes:
             said.append(f"peak {in_bytes(self.peak_memory_bytes)}")
-        return "".join(f", {one}" for one in said)
+        return ", ".join(said)
 
 
-def evidence(tx: Transaction, found: Judged) -> Evidence:
-    """Look at what the worker's rows say, and at what the kernel counts."""
+def evidence(tx: Transaction, found: Judged, exit_signal: int | None) -> Evidence:
+    """Look at what the worker's rows and its lock file say, and at what the kernel counts."""
     row = tx.row("last_words", {"incarnation": found.peer.incarnation})
-    peak_memory_bytes, oom_kills = row or (None, None)
+    peak_at_beat, oom_kills = row or (None, None)
+    peaks = [one for one in (peak_at_beat, found.begun.peak_memory_bytes) if one]
     now = _host.oom_kills()
     here = found.peer.boot_id == _host.boot_id()
     kills = None if oom_kills is None or now is None or not here else now - oom_kills
-    return Evidence(peak_memory_bytes, kills)
+    return Evidence(exit_signal, max(peaks, default=None), kills)
 
 
 def loss(standing: Standing, found: Judged, left: Evidence, policy: RecoveryPolicy) -> Cause:
     """A prefetched task that its worker never began is given back uncharged."""
-    begun = found.begun
+    begun, peer = found.begun, found.peer
     if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
         return Cause(Outcome.NEVER_STARTED, RECOVERY)
+    because = found.judgement.because
     return Cause(
         Outcome.CRASH,
         RECOVERY,
-        error=f"worker {standing.worker} (pid {found.peer.pid}) died while running this task of"
-        f" kind {standing.kind}: {found.judgement.because}{left.words}",
+        error=f"worker {standing.worker} (pid {peer.pid}) died while running this task of kind"
+        f" {standing.kind}: {left.words} ({because})",
         action=policy.action_for(standing.kind),
         parked=Parked.HOLD if policy.is_held else None,
+        summary=f"in kind `{standing.kind}`: {left.words} (worker {standing.worker},"
+        f" pid {peer.pid}: {because})",
     )
 
 

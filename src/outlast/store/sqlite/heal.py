@@ -9,7 +9,7 @@ import apsw
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
-from outlast.domain.orphans import Judgement, Liveness
+from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import DatabaseError
 from outlast.logs import about, logger
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
@@ -17,7 +17,7 @@ from outlast.store.sqlite import expiry, forensics, locks
 from outlast.store.sqlite.audit import SELF_HEALING, Act, add_audit
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Judged, bury
+from outlast.store.sqlite.liveness import Judged, Peer, bury
 from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld, tell_what_was_freed
 from outlast.store.sqlite.orphans import (
     ended_holders,
@@ -33,11 +33,12 @@ from outlast.store.sqlite.orphans import (
 )
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Ending, Standing, move
-from outlast.store.sqlite.telling import tell_what_is_spared, tell_what_moved, tell_what_stays
+from outlast.store.sqlite.telling import tell_what_moved, tell_what_stays
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
+MOST_NAMED = 100
 ALONE = Judgement(Liveness.DEAD, "this process has the store to itself")
 
 log = logger("outlast.heal")
@@ -64,6 +65,7 @@ class Round(NamedTuple):
     run_id: int | None = None
     tell: Tell = lambda batch: None
     is_thorough: bool = False
+    actor: str = RECOVERY
 
 
 class Sweep(NamedTuple):
@@ -85,9 +87,11 @@ class Tally:
         self.locks_freed = 0
         self.deaths: list[Death] = []
         self.unfit: list[Unfit] = []
+        self.ids: list[str] = []
 
-    def add(self, moved: Sequence[Transition]) -> None:
-        """Count what was moved."""
+    def add(self, endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
+        """Count what was moved, and keep the first ids."""
+        self.ids += [standing.id for standing, *_ in endings[: MOST_NAMED - len(self.ids)]]
         back = sum(one.to is Status.PENDING for one in moved)
         self.put_back += back
         self.failed += len(moved) - back
@@ -97,20 +101,30 @@ class Tally:
 class Healer:
     """Takes back what incarnations that are gone still hold."""
 
-    def __init__(self, write: Write, readers: Readers, folder: SideFolder) -> None:
+    def __init__(
+        self,
+        write: Write,
+        readers: Readers,
+        folder: SideFolder,
+        exit_signal: Callable[[Peer], int | None] = lambda peer: None,
+    ) -> None:
+        """`exit_signal` says which signal ended a process, as far as it is known."""
         self._write = write
         self._readers = readers
         self._folder = folder
+        self._exit_signal = exit_signal
 
     def heal(self, this: Round) -> Healed:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
         tally, patience = Tally(), this.policy.patience
         judged = judged_peers(self._readers, self._folder, this.own, this.now, patience)
         if this.policy.is_sole:
-            judged = [found._replace(judgement=ALONE) for found in judged]
-        tell_what_stays(self._readers, judged, this.now)
+            # Nothing they were heard to say counts: nobody who lives could have said it.
+            judged = [found._replace(judgement=ALONE, sign=Sign.LOCK_FREE) for found in judged]
         dead = [found for found in judged if found.is_dead]
         dead += ended_holders(self._readers, self._folder, this.own, this.now, patience)
+        alive = [found for found in judged if not found.is_dead]
+        tell_what_stays(self._readers, (*alive, *dead), this.now, this.policy)
         for found in dead:
             self._bury(found, this, tally)
         if leases_ran_out(self._readers, this.now):
@@ -118,7 +132,6 @@ class Healer:
         tally.locks_freed += self.free_unheld_locks(this)
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
-        tell_what_is_spared(self._readers, dead, this.now, this.policy)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         return Healed(
             tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
@@ -128,10 +141,11 @@ class Healer:
 
     def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
-        peer, before = found.peer, (tally.put_back, tally.failed)
+        peer, before, tally.ids = found.peer, (tally.put_back, tally.failed), []
         is_declared: list[bool] = []
         freed: Rows = []
-        evidence = self._readers.read("forensics", lambda tx: forensics.evidence(tx, found))
+        signal = self._exit_signal(peer)
+        evidence = self._readers.read("forensics", lambda tx: forensics.evidence(tx, found, signal))
 
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
             if was_heard_of(tx, found, this.now, this.policy.patience):
@@ -142,7 +156,8 @@ class Healer:
             is_declared[:] = [self._declare(tx, found, this, freed)]
 
         def cause(standing: Standing) -> Cause:
-            return forensics.loss(standing, found, evidence, this.policy)
+            lost = forensics.loss(standing, found, evidence, this.policy)
+            return lost._replace(actor=this.actor)
 
         self._in_batches(this, tally, Sweep(find, cause, declare, peer.name))
         if not any(is_declared):
@@ -153,7 +168,7 @@ class Healer:
         back, failed = tally.put_back - before[0], tally.failed - before[1]
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
-            peer.beat_at, back, failed,
+            peer.beat_at, back, failed, tuple(tally.ids),
         )  # fmt: skip
         tally.deaths.append(death)
         log.log(
@@ -178,7 +193,7 @@ class Healer:
             return False
         data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
         add_event(
-            tx, WORKER_DEAD, this.now, data,
+            tx, WORKER_DEAD, this.now, data | {"actor": this.actor},
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
         return True
@@ -218,6 +233,8 @@ class Healer:
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
             return standings(tx, query, {"limit": limit} | kinds_concerned(this.policy))
 
+        if not self._readers.read("looking for unheld tasks", lambda tx: find(tx, 1)):
+            return
         sweep = Sweep(find, lambda standing: forensics.nobodys(standing, this.policy))
         self._in_batches(this, tally, sweep)
 
@@ -247,7 +264,7 @@ class Healer:
                 )  # fmt: skip
                 continue
             tell_what_moved(step.endings, moved, this.now, this.run_id)
-            tally.add(moved)
+            tally.add(step.endings, moved)
             if moved:
                 this.tell(Batch(tally.put_back, tally.failed, sweep.worker))
             if step.is_last:
@@ -286,9 +303,9 @@ class Step:
         """A run's batch is an event of that run; a healing pass accounts for each of its own."""
         this, worker = self._this, self._sweep.worker
         back = sum(one.to is Status.PENDING for one in moved)
-        data = {"put_back": back, "failed": len(moved) - back}
+        data = {"put_back": back, "failed": len(moved) - back, "actor": this.actor}
         if this.run_id is None:
-            add_audit(tx, Act(RECOVERY, SELF_HEALING, "heal", worker, data), this.now)
+            add_audit(tx, Act(this.actor, SELF_HEALING, "heal", worker, data), this.now)
         else:
             add_event(tx, RECOVERY_PROGRESS, this.now, data, run_id=this.run_id, worker=worker)
 

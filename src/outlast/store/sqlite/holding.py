@@ -139,6 +139,12 @@ class Holding:
         """Write down that a task's work begins; False when it cannot be noted in the file."""
         return self._incarnation is not None and self._incarnation.lock_file.note(grant)
 
+    def note_memory(self, peak_bytes: int) -> None:
+        """Write down how much memory this process has used at most."""
+        incarnation = self._incarnation
+        if incarnation is not None:
+            incarnation.lock_file.note_memory(peak_bytes)
+
     def forget(self, grants: Sequence[Grant]) -> None:
         """The ends of leases are committed."""
         incarnation = self._incarnation

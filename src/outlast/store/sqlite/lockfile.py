@@ -1,8 +1,8 @@
 """A worker's lock file: its flock says the process lives, its slots say which tasks have begun.
 
-Layout: a header (magic, incarnation, boot id, checksum), then fixed slots of task seq, token and
-checksum. The file is memory-mapped and never synced: what it says survives `kill -9`, and after a
-reboot nobody believes it.
+Layout: a header (magic, incarnation, boot id, checksum), the most memory the process was seen to
+use and its checksum, then fixed slots of task seq, token and checksum. The file is memory-mapped
+and never synced: what it says survives `kill -9`, and after a reboot nobody believes it.
 """
 
 import errno
@@ -21,14 +21,17 @@ from outlast import _host
 from outlast.store.records import Grant
 from outlast.store.sqlite.files import SideFolder, open_existing
 
+# A power of two, so that halves of the file are whole slots.
 SLOTS = 4096
 
 _MAGIC = b"OUTLAST1"
 _HEADER = struct.Struct("<8s32s36sI")
 _SLOT = struct.Struct("<QQI4x")
-_HEADER_BYTES = 96
+_PEAK = struct.Struct("<QI4x")
+_HEADER_BYTES = _HEADER.size + _PEAK.size
 _FILE_BYTES = _HEADER_BYTES + SLOTS * _SLOT.size
 _EMPTY = bytes(_SLOT.size)
+_ALL_FREE = bytes(SLOTS * _SLOT.size)
 
 
 class LockFile:
@@ -74,6 +77,12 @@ class LockFile:
             self._map[at : at + _SLOT.size] = _slot(grant.seq, grant.token)
             return True
 
+    def note_memory(self, peak_bytes: int) -> None:
+        """Write down how much memory this process has used at most."""
+        with self._mutex:
+            if not self._is_closed:
+                self._map[_HEADER.size : _HEADER_BYTES] = _peak(peak_bytes)
+
     def clear(self, grants: Sequence[Grant]) -> None:
         """Forget leases whose ends are committed; a newer one on the same task keeps its slot."""
         if not self._used:
@@ -113,11 +122,16 @@ def _slot(seq: int, token: int) -> bytes:
     return _SLOT.pack(seq, token, zlib.crc32(struct.pack("<QQ", seq, token)))
 
 
+def _peak(peak_bytes: int) -> bytes:
+    return _PEAK.pack(peak_bytes, zlib.crc32(struct.pack("<Q", peak_bytes)))
+
+
 class Begun(NamedTuple):
     """What a dead worker's file says had begun; only believed when `whole`."""
 
     whole: bool
     tasks: frozenset[tuple[int, int]]
+    peak_memory_bytes: int | None = None
 
 
 NOT_WHOLE = Begun(False, frozenset())
@@ -129,19 +143,34 @@ def read_begun(descriptor: int, incarnation: str) -> Begun:
     if len(raw) != _FILE_BYTES or raw[: _HEADER.size] != _header(incarnation):
         return NOT_WHOLE
     found = set()
-    for seq, token, checksum in _SLOT.iter_unpack(raw[_HEADER_BYTES:]):
+    for seq, token, checksum in _SLOT.iter_unpack(_front(raw[_HEADER_BYTES:])):
         if (seq, token, checksum) == (0, 0, 0):
             continue
         if checksum != zlib.crc32(struct.pack("<QQ", seq, token)):
             return NOT_WHOLE
         found.add((seq, token))
-    return Begun(True, frozenset(found))
+    return Begun(True, frozenset(found), _peak_in(raw))
+
+
+def _front(slots: bytes) -> bytes:
+    """The slots without the free ones behind: they are taken from the front, and few are used."""
+    end, half = len(slots), len(slots) // 2
+    while half >= _SLOT.size and slots[half:end] == _ALL_FREE[half:end]:
+        end, half = half, half // 2
+    return slots[:end]
+
+
+def _peak_in(raw: bytes) -> int | None:
+    """A figure torn by the end of its writer is none."""
+    noted = raw[_HEADER.size : _HEADER_BYTES]
+    peak_bytes: int = _PEAK.unpack(noted)[0]
+    return peak_bytes if peak_bytes and noted == _peak(peak_bytes) else None
 
 
 class ProbedLock:
     """Another worker's lock file, opened to ask the kernel whether its owner lives."""
 
-    def __init__(self, path: Path, inode: int) -> None:
+    def __init__(self, path: Path | str, inode: int) -> None:
         """Raises OSError when the file is missing, unreadable or not the one registered."""
         self._path = path
         self.descriptor = open_existing(path)
@@ -159,7 +188,7 @@ class ProbedLock:
 
     def remove(self) -> None:
         """Take the dead worker's file away; only called while its lock is ours."""
-        self._path.unlink(missing_ok=True)
+        Path(self._path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop asking."""

@@ -117,7 +117,7 @@ def _read(path: Path) -> Session | None:
         with path.open("rb") as file:
             said = json.loads(file.read(_LONGEST_BYTES))
         session = Session(**said)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     types = Session.__annotations__
     is_sound = all(type(value) is types[name] for name, value in session._asdict().items())

@@ -118,10 +118,12 @@ def _open_to_serve(
     left = how_it_was_left(folder, settings.workspace_for(path))
     prepared = Prepared()
     openers = OpenersLock(folder)
-    if settings.exclusive and assists is None:
-        prepared = _alone(folder, openers, settings, now, left)
+    if settings.exclusive:
+        # Whom an assistant acts for has made the store ready, and holds the lock for both.
+        if assists is None:
+            prepared = _alone(folder, openers, settings, now, left)
         opened = _opened(left, prepared, time.monotonic() - began)
-        return make_store(folder, openers, settings, None, opened)
+        return make_store(folder, openers, settings, assists, opened)
     deadline = time.monotonic() + settings.open_timeout_seconds
     patience_ends: float | None = None
     while True:
@@ -206,10 +208,9 @@ def _migrate_by_hand_alone(path: Path, settings: Settings, now: Instant) -> list
             )
         return []
     try:
-        done = prepare(folder, settings, now, by_hand=True)
+        return list(prepare(folder, settings, now, by_hand=True).migrated)
     finally:
         openers.release()
-    return list(done.migrated)
 
 
 def _lacking(path: Path, settings: Settings) -> list[migrate.Migration]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from outlast import _host
 from outlast.clock import Instant
-from outlast.domain.orphans import Patience, Sign
+from outlast.domain.orphans import Judgement, Liveness, Patience, Sign
 from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, judge
@@ -23,7 +23,18 @@ def judged_peers(
 ) -> list[Judged]:
     """The incarnations that the table calls alive, but our own, and what is thought of each."""
     rows = readers.read("judging workers", lambda tx: tx.rows("living_peers", {"incarnation": own}))
-    return [judge(Peer(*row), folder, now, patience) for row in rows]
+    judged = [judge(Peer(*row), folder, now, patience) for row in rows]
+    return [listened_to(readers, found, now, patience) for found in judged]
+
+
+def listened_to(readers: Readers, found: Judged, now: Instant, patience: Patience) -> Judged:
+    """One that is silent but renews its leases is no more than stale."""
+    if not (found.is_dead and found.sign is Sign.NONE):
+        return found
+    if readers.read("judging workers", lambda tx: was_heard_of(tx, found, now, patience)):
+        renews = Judgement(Liveness.STALE, f"{found.sign}, silent, and it renews its leases")
+        return found._replace(judgement=renews)
+    return found
 
 
 def ended_holders(
@@ -49,9 +60,10 @@ def kinds_concerned(policy: RecoveryPolicy) -> Values:
 ALL_KINDS: Values = {"spared": None, "only": None}
 
 
-def leases_ran_out(readers: Readers, now: Instant) -> bool:
-    """Whether any lease has run out; a read by index."""
-    return bool(readers.read("looking for expired leases", lambda tx: expired(tx, now, 1)))
+def leases_ran_out(readers: Readers, now: Instant, kinds: Values | None = None) -> bool:
+    """Whether any lease has run out, of a kind that is not left alone; a read by index."""
+    only = kinds or ALL_KINDS
+    return bool(readers.read("looking for expired leases", lambda tx: expired(tx, now, 1, only)))
 
 
 def expired(tx: Transaction, now: Instant, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:

@@ -12,6 +12,7 @@ from outlast.store.sqlite import expiry, forensics
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.forensics import Evidence
 from outlast.store.sqlite.liveness import Judged, Peer, judge
+from outlast.store.sqlite.orphans import listened_to
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.settle import Standing
 from outlast.store.sqlite.transaction import Row, Values
@@ -21,7 +22,7 @@ PAGE = 1000
 _STANDING = slice(0, len(Standing._fields))
 _PEER = slice(_STANDING.stop + 2, _STANDING.stop + 2 + len(Peer._fields))
 _SPARED = "recovery leaves this kind alone"
-_NO_EVIDENCE = Evidence(None, None)
+_NO_EVIDENCE = Evidence(None, None, None)
 
 
 class Planner:
@@ -86,7 +87,9 @@ class Planner:
             return None
         peer = Peer(*row[_PEER])
         if peer.incarnation not in self._judged:
-            found = judge(peer, self._folder, self._now, self._policy.patience)
+            patience = self._policy.patience
+            judged = judge(peer, self._folder, self._now, patience)
+            found = listened_to(self._readers, judged, self._now, patience)
             if peer.incarnation == self._own:
                 alive = Judgement(Liveness.ALIVE, "it is this process")
                 found = found._replace(judgement=alive)

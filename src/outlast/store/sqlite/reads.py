@@ -37,7 +37,14 @@ from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.lock_reads import LockReading
 from outlast.store.sqlite.metric_reads import MetricReading
 from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.orphans import held_by, judged_peers, leases_ran_out, names
+from outlast.store.sqlite.orphans import (
+    ALL_KINDS,
+    held_by,
+    judged_peers,
+    kinds_concerned,
+    leases_ran_out,
+    names,
+)
 from outlast.store.sqlite.planning import Planner
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.roster import Roster
@@ -82,11 +89,14 @@ class SqliteReads(StreamReads, LockReading, MetricReading, Glances):
         """This process's own incarnation, or nothing while it holds no tasks."""
         return ""
 
-    def healing_is_due(self, now: Instant, patience: Patience) -> bool:
-        """Whether heal would find anything; reads only."""
+    def healing_is_due(
+        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
+    ) -> bool:
+        """Whether heal would find anything; reads only. A policy leaves some kinds alone."""
+        kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
         return (
             bool(self._dead(now, patience))
-            or leases_ran_out(self._readers, now)
+            or leases_ran_out(self._readers, now, kinds)
             or self.locks_to_free(now, patience) > 0
         )
 
@@ -124,9 +134,9 @@ class SqliteReads(StreamReads, LockReading, MetricReading, Glances):
         return tuple(
             Suspect(
                 task_id, kind, status, count,
-                likely_cause(kind, crashes, expiries, bool(beats), error),
+                likely_cause(kind, crashes, expiries, bool(beats), error, beside=beside),
             )
-            for task_id, kind, status, count, crashes, expiries, beats, error in rows
+            for task_id, kind, status, count, crashes, expiries, beats, error, beside in rows
         )  # fmt: skip
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
@@ -273,6 +283,10 @@ class SqliteReads(StreamReads, LockReading, MetricReading, Glances):
         }
         found = self._read("looking for work", lambda tx: tx.value("retries_waiting", values))
         return found is not None
+
+    def listen_for_deaths(self) -> Waiter:
+        """Listen for nothing but the ends of workers on this host."""
+        return self._wakeups.death_waiter()
 
     def ear(self, for_work: bool) -> Waiter:
         """Listen for new work, or for results."""

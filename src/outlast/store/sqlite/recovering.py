@@ -13,6 +13,7 @@ from outlast.domain.integrity import IntegrityResult
 from outlast.errors import StoreBusy
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite import marker, runs
+from outlast.store.sqlite.connection import in_our_words
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.integrity import check
 from outlast.store.sqlite.operation import Exclusive
@@ -37,8 +38,8 @@ class Recovering(Serving):
 
     @property
     def is_on_record(self) -> bool:
-        """Whether this process's opening has its run."""
-        return self._run_id is not None
+        """Whether the run of this process's opening is over."""
+        return self._is_on_record
 
     def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
         """Put a run on record; the one of an opening stands for the whole session."""
@@ -51,9 +52,12 @@ class Recovering(Serving):
         return run_id
 
     def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
-        """Put on record what came of it; only one without errors takes old markers away."""
+        """Put on record what came of it; only a recovery without errors takes old markers away."""
         self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
-        if run_id == self._run_id and not (done.errors or done.unrecovered):
+        if run_id != self._run_id:
+            return
+        self._is_on_record = True
+        if done.mode != "off" and not (done.errors or done.unrecovered):
             left = marker.how_it_was_left(self._folder, self._workspace)
             marker.sweep(self._folder, self._workspace, left)
 
@@ -67,20 +71,26 @@ class Recovering(Serving):
 
 @contextmanager
 def _turn(folder: SideFolder, timeout_seconds: float) -> Iterator[None]:
-    deadline = time.monotonic() + timeout_seconds
-    descriptor = folder.open_file(folder.recovery)
+    with in_our_words(f"waiting to recover {folder.database}", folder.recovery):
+        descriptor = folder.open_file(folder.recovery)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreBusy(_who_recovers(folder, timeout_seconds)) from None
-                time.sleep(_POLL_SECONDS)
+        with in_our_words(f"waiting to recover {folder.database}", folder.recovery):
+            _wait_for_lock(descriptor, folder, timeout_seconds)
         yield
     finally:
         os.close(descriptor)
+
+
+def _wait_for_lock(descriptor: int, folder: SideFolder, timeout_seconds: float) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StoreBusy(_who_recovers(folder, timeout_seconds)) from None
+            time.sleep(_POLL_SECONDS)
 
 
 def _who_recovers(folder: SideFolder, timeout_seconds: float) -> str:

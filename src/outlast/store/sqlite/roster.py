@@ -14,8 +14,9 @@ from outlast.domain.task import utc, utc_of
 from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState
 from outlast.store.records import Holder
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Peer, sign_of
-from outlast.store.sqlite.lockfile import ProbedLock, read_begun
+from outlast.store.sqlite.liveness import Judged, Peer, sign_of
+from outlast.store.sqlite.lockfile import NOT_WHOLE, ProbedLock, read_begun
+from outlast.store.sqlite.orphans import was_heard_of
 from outlast.store.sqlite.transaction import Row, Transaction
 
 MAX_TASKS_SHOWN = 1000
@@ -102,7 +103,7 @@ class Roster:
             incarnation=peer.incarnation,
             host=peer.host,
             pid=peer.pid,
-            state=self._state(peer, listed),
+            state=self._state(peer, listed, tx),
             registered_at=utc_of(listed.registered_at),
             beat_at=utc_of(peer.beat_at),
             silent_seconds=peer.silent_ms(self._now) / 1000,
@@ -115,11 +116,19 @@ class Roster:
             stuck=_stuck(listed.stuck),
         )
 
-    def _state(self, peer: Peer, listed: Listed) -> WorkerState:
+    def _state(self, peer: Peer, listed: Listed, tx: Transaction | None = None) -> WorkerState:
         stored = WorkerState(listed.state)
         if stored is not WorkerState.ALIVE:
             return stored
-        return WorkerState(self._judgement(peer).liveness)
+        judged = WorkerState(self._judgement(peer).liveness)
+        if judged is WorkerState.DEAD and tx is not None and self._renews(tx, peer):
+            return WorkerState.STALE
+        return judged
+
+    def _renews(self, tx: Transaction, peer: Peer) -> bool:
+        """One that is silent but renews its leases is no more than stale."""
+        found = Judged(peer, self._signs[peer.incarnation], self._judgement(peer), NOT_WHOLE)
+        return was_heard_of(tx, found, self._now, self._patience)
 
     def _judgement(self, peer: Peer) -> Judgement:
         """All names of a process share its fate; of its own, whoever asks is the living proof."""

@@ -40,7 +40,7 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
         },
     )
     tx.run("forget_runs", {"id": run_id, "kept": RUNS_KEPT})
-    data = {"trigger": start.trigger, "previous": start.previous.value}
+    data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
     return run_id
 
@@ -59,7 +59,7 @@ def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
         "has_findings": int(done.has_findings),
     }  # fmt: skip
     tx.run("end_run", counts | values)
-    add_event(tx, RECOVERY_COMPLETED, now, counts, run_id=run_id)
+    add_event(tx, RECOVERY_COMPLETED, now, counts | {"actor": RECOVERY}, run_id=run_id)
     if done.has_findings:
         _put_on_record(tx, run_id, done, counts, now)
 
@@ -128,6 +128,7 @@ def _report(row: tuple[Any, ...]) -> RecoveryReport:
         unrecovered=done.unrecovered,
         errors=done.errors,
         tasks_pending_after=done.tasks_pending_after,
+        locks_freed=done.healed.locks_freed,
     )
 
 

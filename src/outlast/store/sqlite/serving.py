@@ -61,6 +61,7 @@ class Serving(SqliteReads):
         self._workspace = settings.workspace_for(folder.database)
         self._marker = Marker(folder, self._workspace, self._holding.session_id)
         self._run_id: int | None = None
+        self._is_on_record = False
         self._came_up_empty = False
         self.healed_at_mono_ms: int | None = None
         self._connecting = threading.Lock()

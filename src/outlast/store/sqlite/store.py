@@ -18,6 +18,7 @@ from outlast.logs import logger
 from outlast.store.base import Ticking
 from outlast.store.records import (
     Batch,
+    Death,
     Grant,
     Healed,
     NewCheckpoint,
@@ -29,9 +30,10 @@ from outlast.store.records import (
 )
 from outlast.store.sqlite import checkpoints, enqueue, settle
 from outlast.store.sqlite.beat import Beating
+from outlast.store.sqlite.declaring import Undertaker
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
-from outlast.store.sqlite.heal import Healer, Round
+from outlast.store.sqlite.heal import Round
 from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.measuring import Measuring
 from outlast.store.sqlite.operation import (
@@ -184,6 +186,10 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring)
         if not self._holding.note(grant):
             self._write("renew", lambda tx: tx.run("mark_started", grant._asdict()))
 
+    def note_memory(self, peak_bytes: int) -> None:
+        """Record how much memory this process has used at most; it survives kill -9."""
+        self._holding.note_memory(peak_bytes)
+
     def park(self, task_id: str, reason: Parked, now: Instant) -> bool:
         """Keep a pending task from being claimed."""
         return self._change_waiting(task_id, "park_task", now, reason=reason.value)
@@ -267,20 +273,34 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring)
         is_thorough: bool = False,
     ) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out."""
-        healer = Healer(self._heal_batch, self._database.readers, self._folder)
+        healer = self._healer()
         this = Round(self.incarnation_id(), now, policy, run_id, tell or _unheard, is_thorough)
         healed = healer.heal(this)
         self._came_up_empty = False
         return healed
 
+    def _healer(self) -> Undertaker:
+        readers, exit_signal = self._database.readers, self._wakeups.deaths.exit_signal
+        return Undertaker(self._heal_batch, readers, self._folder, exit_signal)
+
     def reclaim(self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool) -> int:
         """Take back what was silent for so long, and locks that ran out; how many tasks."""
-        healer = Healer(self._heal_batch, self._database.readers, self._folder)
+        healer = self._healer()
         this = Round(self.incarnation_id(), now, policy)
         healer.free_unheld_locks(this)
         taken = healer.reclaim(this, silent_ms, is_forced)
         self._came_up_empty = False
         return taken
+
+    def declare_dead(
+        self, incarnation: str, now: Instant, policy: RecoveryPolicy, actor: str, is_forced: bool
+    ) -> Death | None:
+        """Bury a worker by somebody's word, and put back what it held."""
+        healer = self._healer()
+        this = Round(self.incarnation_id(), now, policy, actor=actor)
+        buried = healer.declare_dead(this, incarnation, is_forced)
+        self._came_up_empty = False
+        return buried
 
     def _heal_batch(self, context: str, operation: Callable[[Transaction], T]) -> T:
         """Batches are as long as a transaction may be, and so have it for themselves."""

@@ -51,42 +51,31 @@ def tell_what_moved(
         )  # fmt: skip
 
 
-def tell_what_stays(readers: Readers, judged: Sequence[Judged], now: Instant) -> None:
+def tell_what_stays(
+    readers: Readers, judged: Sequence[Judged], now: Instant, policy: RecoveryPolicy
+) -> None:
     """For who asked for every detail: the tasks that are left to their holders, and why."""
     if not log.isEnabledFor(logging.DEBUG):
         return
     ran_out = {one.seq for one in readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))}
     for found in judged:
         peer = found.peer
-        if found.is_dead:
-            continue
         held = readers.read("telling", partial(held_by, peer=peer, limit=MAX_TOLD))
         for standing in held:
-            if standing.seq not in ran_out:
+            is_orphan = found.is_dead or standing.seq in ran_out
+            if is_orphan and policy.action_for(standing.kind) is RecoveryAction.NONE:
+                log.debug(
+                    "task %s of worker %s is an orphan and stays as it is: recovery leaves kind %s"
+                    " alone",
+                    standing.id, peer.name, standing.kind,
+                    extra=_about(standing, None) | about(reason="skipped"),
+                )  # fmt: skip
+            elif not is_orphan:
                 log.debug(
                     "task %s stays with worker %s (pid %d): %s and its lease has not run out",
                     standing.id, peer.name, peer.pid, found.judgement.because,
                     extra=_about(standing, None) | about(reason=found.judgement.because),
                 )  # fmt: skip
-
-
-def tell_what_is_spared(
-    readers: Readers, dead: Sequence[Judged], now: Instant, policy: RecoveryPolicy
-) -> None:
-    """For who asked for every detail: the orphans that nobody takes back, because of their kind."""
-    if not log.isEnabledFor(logging.DEBUG):
-        return
-    found = readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))
-    for one in dead:
-        found += readers.read("telling", partial(held_by, peer=one.peer, limit=MAX_TOLD))
-    for standing in {one.seq: one for one in found}.values():
-        if policy.action_for(standing.kind) is RecoveryAction.NONE:
-            log.debug(
-                "task %s of worker %s is an orphan and stays as it is: the recovery action of kind"
-                " %s is none",
-                standing.id, standing.worker, standing.kind,
-                extra=_about(standing, None) | about(reason="skipped"),
-            )  # fmt: skip
 
 
 def _about(standing: Standing, run_id: int | None) -> dict[str, object]:

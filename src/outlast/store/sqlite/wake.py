@@ -96,12 +96,15 @@ class Waiter:
         It also ends when a descriptor of the caller's own has something to read.
         """
         until = time.monotonic() + timeout_seconds
-        ear = self._ear
+        ear, watching = self._ear, self._watch()
+        watched = -1 if watching is None else watching.number
+        if ear is None and min(watched, descriptor) >= 0:
+            _host.wait_until_readable([watched, descriptor], _bounded(timeout_seconds))
+            return self._somebody_died() and not self._is_closed
         if ear is not None:
             poll = select.poll()
             poll.register(ear.socket, select.POLLIN)
-            watching = self._watch()
-            for number in (descriptor, -1 if watching is None else watching.number):
+            for number in (descriptor, watched):
                 if number >= 0:
                     poll.register(number, select.POLLIN)
             poll.poll(_bounded(timeout_seconds) * 1000)
@@ -221,6 +224,14 @@ class Wakeups:
             self._complain(error)
         deaths = None if topics.isdisjoint(_OF_THE_LIVING) else self.deaths
         waiter = Waiter(ear, self._waiters.discard, deaths)
+        self._waiters.add(waiter)
+        if self._is_closed:
+            waiter.close()
+        return waiter
+
+    def death_waiter(self) -> Waiter:
+        """One that hears of nothing but deaths."""
+        waiter = Waiter(None, self._waiters.discard, self.deaths)
         self._waiters.add(waiter)
         if self._is_closed:
             waiter.close()

@@ -5,8 +5,19 @@ SELECT t.id, t.kind, t.status, t.recovery_count,
        (SELECT count(*) FROM transitions x WHERE x.task_seq = t.seq AND x.actor = 'system/recovery'
             AND x.reason GLOB 'lease_expired_*'),
        EXISTS (SELECT 1 FROM workers w WHERE w.name = t.last_worker_id AND w.serves IS NOT NULL),
-       t.error
+       t.error,
+       -- Whom it was lost together with, in one batch of one worker, if that one was lost more often.
+       (SELECT u.id
+        FROM transitions x
+        JOIN transitions y ON y.pos BETWEEN x.pos - 500 AND x.pos + 500
+             AND y.worker_id = x.worker_id AND y.at = x.at AND y.task_seq <> x.task_seq
+        JOIN tasks u ON u.seq = y.task_seq
+        WHERE x.task_seq = t.seq AND x.actor = 'system/recovery' AND x.reason GLOB 'crash_*'
+              AND (u.recovery_count > t.recovery_count
+                   OR u.recovery_count = t.recovery_count AND u.status = 'failed'
+                      AND t.status <> 'failed')
+        ORDER BY u.recovery_count DESC, u.seq LIMIT 1)
 FROM tasks t INDEXED BY idx_tasks_recovered
 WHERE t.recovery_count > 1
-ORDER BY t.recovery_count DESC, t.seq DESC
+ORDER BY t.recovery_count DESC, t.status = 'failed' DESC, t.seq DESC
 LIMIT :limit

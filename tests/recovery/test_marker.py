@@ -1,0 +1,255 @@
+"""The session marker: who serves, and how the one before ended; it informs and never decides."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast import Outlast, RecoveryReport, _host
+from outlast.store.sqlite.marker import Session
+from tests.recovery.stage import FROZEN, by_hand, crash, holder, rows, sessions_of
+
+
+def report_of(app: Outlast) -> RecoveryReport:
+    report = app.last_report()
+    assert report is not None
+    return report
+
+
+def said_in(marker: Path) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(marker.read_bytes())
+    return said
+
+
+@pytest.mark.proves("REC-05")
+def test_a_marker_says_who_serves_since_when_and_the_database_says_the_same(
+    app: Outlast, database: Path
+) -> None:
+    app.open()
+    (marker,) = sessions_of(database)
+    here = _host.this_process()
+    said = said_in(marker)
+    assert said == {
+        "incarnation": marker.stem,
+        "started_at": 1_800_000_000_000,
+        "pid": os.getpid(),
+        "pid_started": here.started,
+        "host": here.host,
+        "boot_id": here.boot_id,
+        "pid_namespace": here.pid_namespace,
+    }
+    mirror = "SELECT incarnation, started_at, pid, host, boot_id FROM recovery_runs"
+    names = ("incarnation", "started_at", "pid", "host", "boot_id")
+    assert rows(database, mirror) == [tuple(said[name] for name in names)]
+
+
+@pytest.mark.proves("REC-05")
+def test_it_is_read_back_as_what_is_known_of_the_crash(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    make_app().open().close()
+    with holder(database) as child:
+        child.hear()
+        pid = child.pid
+        (marker,) = sessions_of(database)
+        os.utime(marker, (1_900_000_000, 1_900_000_000))
+        child.kill()
+    report = report_of(make_app().open())
+    assert report.steps[0].outcome == f"unclean, pid {pid}"
+    assert report.crashed_at is not None
+    assert report.crashed_at.timestamp() == 1_900_000_000, "the newest sign of it"
+
+
+@pytest.mark.proves("REC-05")
+def test_markers_lie_in_the_workspace_if_there_is_one(
+    make_app: Callable[..., Outlast], database: Path, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "space"
+    app = make_app(workspace=workspace).open()
+    (marker,) = workspace.glob("*/sessions/*.session")
+    assert said_in(marker)["pid"] == os.getpid()
+    assert sessions_of(database) == []
+    app.close()
+    assert list(workspace.glob("*/sessions/*")) == []
+
+
+@pytest.mark.proves("REC-06")
+def test_a_graceful_stop_takes_the_own_marker_away_and_no_other(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    app = make_app().open()
+    (ours,) = sessions_of(database)
+    with holder(database) as child:
+        child.hear()
+        (theirs,) = set(sessions_of(database)) - {ours}
+        child.say("leave")
+        assert child.wait() == 0
+        assert sessions_of(database) == [ours]
+        assert not theirs.exists()
+    with holder(database) as child:
+        child.hear()
+        (theirs,) = set(sessions_of(database)) - {ours}
+        app.close()
+        assert sessions_of(database) == [theirs]
+        child.kill()
+    assert sessions_of(database) == [theirs]
+
+
+@pytest.mark.proves("REC-06")
+def test_a_recovery_with_errors_keeps_the_marker_and_one_without_takes_it_away(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    app = make_app()
+    app.enqueue("work", id="stubborn")
+    app.close()
+    crash(database)
+    (left,) = sessions_of(database)
+    by_hand(database, FROZEN)
+    assert not report_of(app.open()).was_successful()
+    assert left in sessions_of(database)
+    app.close()
+    assert sessions_of(database) == [left]
+    assert report_of(app.open()).previous == "unclean"
+    app.close()
+    by_hand(database, "DROP TRIGGER frozen")
+    assert report_of(app.open()).was_successful()
+    assert left not in sessions_of(database)
+
+
+@pytest.mark.proves("REC-06")
+def test_a_start_with_recovery_switched_off_has_not_recovered_and_keeps_it(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    make_app().open().close()
+    crash(database)
+    left = sessions_of(database)
+    assert len(left) == 1
+    make_app(recovery_mode="off").open().close()
+    assert sessions_of(database) == left
+    make_app().open().close()
+    assert sessions_of(database) == []
+
+
+GARBAGE: dict[str, bytes] = {
+    "empty": b"",
+    "torn": b'{"incarnation": "x", "started_at": 18000',
+    "no text": b"\xff\xfe\x00\x80" * 40,
+    "a list": b"[1, 2]",
+    "a number": b"7",
+    "no object of ours": b'{"hello": "world"}',
+    "wrong types": json.dumps(dict.fromkeys(Session._fields, "x")).encode(),
+    "nested deeply": b"[" * 4000,
+    "endless": b"a" * 1_000_000,
+}
+
+
+@pytest.mark.proves("REC-07")
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_garbage_in_the_marker_blocks_no_start_and_suppresses_no_recovery(
+    make_app: Callable[..., Outlast], database: Path, garbage: str
+) -> None:
+    app = make_app()
+    app.enqueue("work", id="t")
+    app.close()
+    crash(database)
+    (left,) = sessions_of(database)
+    left.write_bytes(GARBAGE[garbage])
+    report = report_of(app.open())
+    assert (report.previous, report.tasks_put_back) == ("unclean", 1)
+    assert report.steps[0].outcome == "unclean, 1 markers unreadable"
+    assert not left.exists()
+
+
+@pytest.mark.proves("REC-07")
+def test_a_missing_marker_suppresses_no_recovery(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    app = make_app()
+    app.enqueue("work", id="t")
+    app.close()
+    crash(database)
+    for marker in sessions_of(database):
+        marker.unlink()
+    report = report_of(app.open())
+    assert (report.previous, report.tasks_put_back) == ("clean", 1)
+
+
+@pytest.mark.proves("REC-07")
+def test_the_marker_of_another_host_or_of_a_living_process_is_left_alone(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    app = make_app().open()
+    (ours,) = sessions_of(database)
+    elsewhere = said_in(ours) | {"incarnation": "x", "host": "elsewhere", "boot_id": "other"}
+    foreign = ours.with_name("x.session")
+    foreign.write_text(json.dumps(elsewhere))
+    app.close()
+    report = report_of(app.open())
+    assert (report.previous, report.was_successful()) == ("clean", True)
+    assert foreign.exists()
+
+
+@pytest.mark.proves("REC-07")
+@pytest.mark.parametrize("in_the_way", ["a folder for the marker", "a file for the folder"])
+def test_a_marker_that_cannot_be_written_or_read_blocks_no_start(
+    make_app: Callable[..., Outlast], database: Path, in_the_way: str
+) -> None:
+    app = make_app()
+    app.enqueue("work", id="t")
+    app.close()
+    crash(database)
+    (left,) = sessions_of(database)
+    left.unlink()
+    if in_the_way == "a folder for the marker":
+        left.mkdir()
+    else:
+        left.parent.rmdir()
+        left.parent.write_text("no folder")
+    assert report_of(app.open()).tasks_put_back == 1
+
+
+@pytest.mark.proves("REC-07")
+def test_a_marker_is_synced_before_it_has_its_name_and_its_name_is_synced_after(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def is_ours(name: str) -> bool:
+        return "sessions" in name
+
+    def syncing(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if is_ours(name):
+            done.append(f"sync {Path(name).suffix or 'folder'}")
+        fsync(descriptor)
+
+    def renaming(old: Any, new: Any) -> None:
+        if is_ours(str(old)):
+            assert said_in(Path(old))["pid"] == os.getpid(), "it is whole when it gets its name"
+            done.append(f"rename {Path(old).suffix} {Path(new).suffix}")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(os, "rename", renaming)
+    app.open()
+    assert done[-3:] == ["sync .new", "rename .new .session", "sync folder"]
+
+
+@pytest.mark.proves("REC-07")
+def test_a_process_killed_before_it_has_set_its_marker_is_recovered_from_all_the_same(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    """The marker is set before the first task can be taken, and still nothing depends on it."""
+    app = make_app()
+    app.enqueue("work", id="t")
+    app.close()
+    with holder(database) as child:
+        child.hear()
+        for marker in sessions_of(database):
+            marker.rename(marker.with_suffix(".new"))
+        child.kill()
+    assert report_of(app.open()).tasks_put_back == 1

@@ -1,0 +1,271 @@
+"""What a run keeps of itself: candidates, counts, time, batches; and that a second one is idle."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast import Batch, Outlast
+from outlast.store.sqlite.store import SqliteStore
+from outlast.testing import ManualClock
+from tests.recovery.stage import FROZEN, assert_sound_inside, by_hand, content, crash, holder, rows
+from tests.support.children import Child
+
+Make = Callable[..., Outlast]
+
+
+def lose(app: Outlast, database: Path, count: int, worker: str = "victim") -> list[str]:
+    """So many tasks are enqueued, taken and lost by a process that is killed."""
+    ids = app.enqueue_many("work", range(count))
+    app.close()
+    assert crash(database, worker, count) == ids
+    return ids
+
+
+@pytest.mark.proves("REC-10")
+def test_every_running_task_is_a_candidate_and_no_other_is(
+    make_app: Make, database: Path, clock: ManualClock
+) -> None:
+    app = make_app()
+    orphans = lose(app, database, 4)
+    app.open()
+    mine = app.enqueue_many("mine", range(3))
+    (lease,) = app.claim("w", kinds=["mine"], limit=1)
+    app.enqueue("done", id="done")
+    app.claim("w", kinds=["done"])[0].complete()
+    app.enqueue("short", id="short")
+    app.claim("w", kinds=["short"], lease="10s")
+    clock.advance("1m")
+    planned = {one.task_id: (one.orphaned is not None) for one in app.recovery_plan()}
+    running = rows(database, "SELECT id FROM tasks WHERE status = 'running'")
+    assert set(planned) == {task_id for (task_id,) in running}
+    assert (planned[lease.task_id], planned["short"]) == (False, True)
+    assert mine[1] not in planned
+    assert app.get(orphans[1]).status == "pending", "what was put back is no candidate any more"
+
+
+@pytest.mark.proves("REC-10")
+def test_the_plan_of_a_crashed_store_lists_each_task_with_the_decision_that_then_comes_true(
+    make_app: Make, database: Path
+) -> None:
+    app = make_app(recovery_action_by_kind={"hopeless": "fail", "care": "none"})
+    app.enqueue("care", id="care")
+    app.enqueue("hopeless", id="hopeless")
+    lose_all = ["care", "hopeless", *app.enqueue_many("work", range(3))]
+    app.close()
+    with holder(database) as child:
+        assert child.hear() == lose_all
+        living = [one.reason for one in app.recovery_plan()]
+        assert living == ["held"] * 5
+        app.close()
+        child.kill()
+    planned = {one.task_id: (one.to, one.reason) for one in app.recovery_plan()}
+    assert set(planned) == set(lose_all)
+    running = rows(database, "SELECT count(*) FROM tasks WHERE status = 'running'")
+    assert running == [(5,)], "nothing was changed"
+    report = app.recover()
+    assert report.tasks_running_before == 5
+    done = {one.task_id: (one.status, one.reason) for one in app.recovered(report.run_id)}
+    assert planned == done | {"care": ("running", "skipped")}
+
+
+@pytest.mark.proves("REC-19")
+def test_each_recovery_adds_one_to_its_task_and_to_the_whole(
+    make_app: Make, database: Path
+) -> None:
+    app = make_app()
+    app.enqueue("work", id="t")
+    app.close()
+    for time in (1, 2, 3):
+        crash(database)
+        app.open()
+        assert app.get("t").recovery_count == time
+        app.close()
+    query = "SELECT sum(put_back), sum(failed) FROM recovery_runs"
+    assert rows(database, query) == [(3, 0)]
+    crash(database)
+    app.open()
+    assert rows(database, query) == [(3, 1)]
+    by_recovery = "SELECT count(*) FROM transitions WHERE actor = 'system/recovery'"
+    assert rows(database, by_recovery) == [(4,)]
+
+
+@pytest.mark.proves("REC-19")
+def test_the_time_a_run_took_is_kept(make_app: Make, database: Path, clock: ManualClock) -> None:
+    app = make_app(heal_batch=1)
+    lose(app, database, 3)
+    app.recover(on_batch=lambda batch: clock.advance("2s"))
+    report = make_app().last_report()
+    assert report is not None
+    assert report.duration_seconds == 6
+    assert sum(step.seconds for step in report.steps) > 0
+
+
+@pytest.mark.proves("REC-20")
+@pytest.mark.parametrize("way", ["called", "opened"])
+def test_a_second_run_leaves_every_row_as_it_is(
+    make_app: Make, database: Path, way: str, clock: ManualClock
+) -> None:
+    app = make_app(recovery_action_by_kind={"hopeless": "fail", "care": "none"})
+    app.enqueue("hopeless", id="hopeless")
+    app.enqueue("care", id="care")
+    ids = app.enqueue_many("work", range(3))
+    app.close()
+    assert crash(database) == ["hopeless", "care", *ids]
+    app.open()
+    once = content(database)
+    runs = rows(database, "SELECT count(*) FROM recovery_runs")[0][0]
+    for _ in range(2):
+        clock.advance("1s")
+        if way == "called":
+            app.recover()
+        else:
+            app.close()
+            app.open()
+    assert content(database) == once
+    later = "SELECT put_back, failed, held, skipped FROM recovery_runs ORDER BY id"
+    assert rows(database, later)[runs:] == [(0, 0, 0, 1)] * 2
+
+
+@pytest.mark.proves("REC-21")
+@pytest.mark.parametrize("batch", [1, 4, 2000])
+def test_one_task_in_ten_that_cannot_be_moved_is_listed_and_the_nine_are_recovered(
+    make_app: Make, database: Path, batch: int
+) -> None:
+    app = make_app(heal_batch=batch)
+    ids = [f"t{n}" for n in range(9)]
+    ids.insert(5, "stubborn")
+    app.enqueue_many("work", range(10), id=ids)
+    app.close()
+    assert crash(database) == ids
+    by_hand(database, FROZEN)
+    report = app.recover()
+    assert (report.tasks_put_back, report.was_successful()) == (9, False)
+    (listed,) = report.unrecovered
+    assert listed.task_id == "stubborn"
+    assert "it is frozen" in listed.error
+    assert report.errors == (f"task stubborn: {listed.error}",)
+    assert app.counts()["pending"] == 9
+    assert app.get("stubborn").status == "running"
+    assert len(app.claim("w", limit=20)) == 9, "the rest is served"
+    by_hand(database, "DROP TRIGGER frozen")
+    assert app.recover().tasks_put_back == 1
+
+
+def _loses_many(path: str, count: int) -> None:
+    from outlast import Outlast
+    from outlast.testing import ManualClock
+    from tests.support.childside import die
+
+    app = Outlast(path, clock=ManualClock())
+    app.enqueue_many("work", range(count))
+    app.claim("victim", limit=count)
+    die()
+
+
+@pytest.mark.proves("REC-22")
+def test_ten_thousand_orphans_go_back_in_batches_with_progress_and_within_bounds(
+    make_app: Make, database: Path
+) -> None:
+    with Child(_loses_many, database, 10_000) as child:
+        child.wait()
+    heard: list[Batch] = []
+    app = make_app(heal_batch=500)
+    tracemalloc.start()
+    try:
+        report = app.recover(on_batch=heard.append)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert report.tasks_put_back == 10_000
+    assert [one.put_back for one in heard] == list(range(500, 10_001, 500))
+    assert {one.worker for one in heard} == {"victim"}
+    told = """
+        SELECT json_extract(data, '$.put_back') FROM events
+        WHERE kind = 'recovery.progress' AND run_id = ? ORDER BY pos"""
+    assert rows(database, told, report.run_id) == [(500,)] * 20
+    assert peak_bytes < 8 << 20, "a batch at a time, however many there are"
+    assert len(app.recovered(report.run_id, limit=100)) == 100, "listed by the page"
+    app.close()
+    assert_sound_inside(database)
+
+
+@pytest.mark.proves("REC-22")
+def test_a_batch_takes_as_many_statements_however_many_tasks_are_in_it(
+    make_app: Make, tmp_path: Path, clock: ManualClock
+) -> None:
+    assert _statements_to_put_back(tmp_path / "small.db", clock, 20) == _statements_to_put_back(
+        tmp_path / "large.db", clock, 400
+    )
+
+
+def _statements_to_put_back(path: Path, clock: ManualClock, count: int) -> int:
+    from outlast.store.sqlite.transaction import Transaction
+
+    with Outlast(path, clock=clock) as app:
+        app.enqueue_many("work", range(count))
+        app.claim("w", limit=count, lease="10s")
+        clock.advance("1m")
+        ran: list[str] = []
+        genuine = Transaction.run
+
+        def counting(tx: Transaction, name: str, values: Any = None) -> int:
+            ran.append(name)
+            return genuine(tx, name, values)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Transaction, "run", counting)
+            assert app.recover().tasks_put_back == count
+        return len(ran)
+
+
+def _writes(path: str) -> None:
+    from outlast import Outlast
+    from outlast.testing import ManualClock
+    from tests.support.childside import hear, say
+
+    app = Outlast(path, clock=ManualClock())
+    app.open()
+    say("open")
+    hear()
+    say(app.enqueue("other", id="meanwhile").id)
+    app.close()
+
+
+def test_a_hook_runs_outside_of_every_transaction(make_app: Make, database: Path) -> None:
+    """While it takes its time, another process writes; and so may the hook itself."""
+    app = make_app(heal_batch=1, detection_interval_seconds=0).open()
+    app.enqueue_many("work", range(2))
+    answers: list[Any] = []
+    with Child(_writes, database) as child:
+        assert child.hear() == "open"
+        crash(database)
+
+        def hook(batch: Batch) -> None:
+            if not answers:
+                child.say("write")
+                answers.append(child.hear())
+                answers.append(app.enqueue("own", id="own").id)
+
+        assert app.recover(on_batch=hook).tasks_put_back == 2
+    assert answers == ["meanwhile", "own"]
+
+
+def test_keys_are_purged_once_the_run_is_on_record_and_never_many_at_once(
+    make_app: Make, database: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    app.enqueue("work", id="t", idempotency_key="k")
+    app.close()
+    seen: list[tuple[bool, int]] = []
+    genuine = SqliteStore.purge_keys
+
+    def watched(store: SqliteStore, now: Any, limit: int) -> int:
+        seen.append((store.is_on_record, limit))
+        return genuine(store, now, limit)
+
+    monkeypatch.setattr(SqliteStore, "purge_keys", watched)
+    app.open()
+    assert seen == [(True, 500)]

@@ -1,0 +1,106 @@
+"""What the seeds' tests kill: processes that hold tasks, and a store left behind by one of them."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outlast import Outlast, _probe
+from outlast.testing import ManualClock
+from tests.support.children import Child
+
+Say = Callable[..., None]
+
+POISON = "poison"
+
+
+def claims_and_waits(path: str, worker: str, limit: int, clock_ms: list[int] | None = None) -> None:
+    """For a child: it holds tasks until it is killed, perhaps at a time of its own."""
+    from outlast import Outlast
+    from outlast.testing import ManualClock
+    from tests.support.childside import hear, say
+
+    app = Outlast(path, clock=ManualClock(*clock_ms) if clock_ms else None)
+    leases = app.claim(worker, limit=limit)
+    say([lease.task_id for lease in leases])
+    while (at := hear()) is not None:
+        say(leases[at].complete())
+
+
+def crash(
+    database: Path, worker: str = "crashed", limit: int = 100, clock: ManualClock | None = None
+) -> list[str]:
+    """A process claims as much and is killed, perhaps at the test's own time; what it held."""
+    at = None if clock is None else list(clock.now())
+    with Child(claims_and_waits, database, worker, limit, at) as child:
+        held: list[str] = child.hear()
+        child.kill()
+    return held
+
+
+def copy_of(crashed: Path, folder: Path) -> Path:
+    """The same crash once more: the files of a store that nobody has open."""
+    copied = folder / "copy"
+    shutil.copytree(crashed.parent, copied)
+    return copied / crashed.name
+
+
+def markers(database: Path) -> list[Path]:
+    """The session markers beside a store."""
+    return sorted((database.parent / f"{database.name}-outlast" / "sessions").iterdir())
+
+
+# For processes of the forge
+
+
+def works_until_killed(say: Say, path: str) -> None:
+    """One life: recover by opening, finish the first good task, hold the others, say so, wait."""
+    app = Outlast(path)
+    app.open()
+    say("open")
+    leases = app.claim("cycling", limit=4)
+    good = next((lease for lease in leases if lease.kind != POISON), None)
+    if good is not None:
+        good.complete({"by": os.getpid()})
+    say([lease.task_id for lease in leases])
+    signal.pause()
+
+
+def dies_at_a_probe(say: Say, path: str, prefix: str, nth: str) -> None:
+    """Killed at the nth probe whose name begins so, while it opens the store."""
+    passed: list[str] = []
+
+    def count(name: str) -> None:
+        if name.startswith(prefix):
+            passed.append(name)
+            if len(passed) == int(nth):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    _probe.arm(count)
+    app = Outlast(path)
+    app.open()
+    _probe.arm(None)
+    app.close()
+    say(len(passed))
+
+
+def claims_when_told(say: Say, path: str) -> None:
+    """Opens before the crash, and at a signal claims as all the others do; what it got."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    app = Outlast(path).open()
+    say("open")
+    signal.sigwait({signal.SIGUSR1})
+    healed = app.heal() if os.getpid() % 2 else None
+    put_back = 0 if healed is None else healed.entries_reclaimed
+    claimed = [lease.task_id for lease in app.claim("healer", limit=100)]
+    say({"put_back": put_back, "claimed": claimed})
+    signal.pause()
+
+
+def facts(database: Path, query: str) -> list[Any]:
+    """The rows of a query by a foreign tool."""
+    from tests.support.foreign import foreign_rows
+
+    return foreign_rows(database, query)
