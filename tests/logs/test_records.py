@@ -92,7 +92,7 @@ def test_an_orphan_that_policy_leaves_alone_has_its_line_too(
     app.heal()
     (spared,) = [one for one in log.records if getattr(one, "reason", "") == "skipped"]
     assert (spared.levelname, vars(spared)["task_id"]) == ("DEBUG", "t1")
-    assert "the recovery action of kind precious is none" in spared.getMessage()
+    assert "recovery leaves kind precious alone" in spared.getMessage()
     (moved,) = [one for one in log.records if getattr(one, "reason", "") == "lease_expired_retry"]
     assert vars(moved)["task_id"] == "t2"
 

@@ -57,25 +57,28 @@ def tell_what_stays(
     """For who asked for every detail: the tasks that are left to their holders, and why."""
     if not log.isEnabledFor(logging.DEBUG):
         return
-    ran_out = {one.seq for one in readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))}
+    over = readers.read("telling", lambda tx: expired(tx, now, MAX_TOLD))
+    orphans, ran_out = {one.seq: one for one in over}, {one.seq for one in over}
     for found in judged:
         peer = found.peer
         held = readers.read("telling", partial(held_by, peer=peer, limit=MAX_TOLD))
         for standing in held:
-            is_orphan = found.is_dead or standing.seq in ran_out
-            if is_orphan and policy.action_for(standing.kind) is RecoveryAction.NONE:
-                log.debug(
-                    "task %s of worker %s is an orphan and stays as it is: recovery leaves kind %s"
-                    " alone",
-                    standing.id, peer.name, standing.kind,
-                    extra=_about(standing, None) | about(reason="skipped"),
-                )  # fmt: skip
-            elif not is_orphan:
+            if found.is_dead:
+                orphans[standing.seq] = standing
+            elif standing.seq not in ran_out:
                 log.debug(
                     "task %s stays with worker %s (pid %d): %s and its lease has not run out",
                     standing.id, peer.name, peer.pid, found.judgement.because,
                     extra=_about(standing, None) | about(reason=found.judgement.because),
                 )  # fmt: skip
+    for standing in orphans.values():
+        if policy.action_for(standing.kind) is RecoveryAction.NONE:
+            log.debug(
+                "task %s of worker %s is an orphan and stays as it is: recovery leaves kind %s"
+                " alone",
+                standing.id, standing.worker, standing.kind,
+                extra=_about(standing, None) | about(reason="skipped"),
+            )  # fmt: skip
 
 
 def _about(standing: Standing, run_id: int | None) -> dict[str, object]:
