@@ -43,7 +43,7 @@ def sessions_of(database: Path) -> list[Path]:
 
 
 # What a run writes about itself. All else is the store's content.
-RUN_LOG = frozenset({"recovery_runs", "events", "meta", "sqlite_sequence"})
+RUN_LOG = frozenset({"recovery_runs", "audit", "events", "meta", "sqlite_sequence"})
 
 
 def content(database: Path) -> dict[str, list[Any]]:

@@ -102,6 +102,7 @@ class RecoveryReport:
     errors: tuple[str, ...] = field(default=())
     locks_freed: int = 0
     tasks_pending_after: int = 0
+    suspects: tuple["Suspect", ...] = ()
 
     @property
     def orphaned_tasks_found(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from outlast.domain.recovery import DeadWorker, RecoveredTask, RecoveryReport
+from outlast.domain.recovery import DeadWorker, RecoveredTask, RecoveryReport, Suspect
 
 HEADING = "=== Queue Recovery Report ==="
 
@@ -94,6 +94,7 @@ class ReportDocument:
     unrecovered_tasks: tuple[dict[str, str], ...]
     dead_workers: tuple[WorkerLine, ...]
     stale_workers: tuple[str, ...]
+    repeatedly_orphaned: tuple[Suspect, ...]
     steps: tuple[StepLine, ...]
     was_successful: bool
     runs_without_findings_since: int
@@ -152,6 +153,7 @@ def document(
         ),
         dead_workers=tuple(_worker_line(one, report, listed) for one in report.dead_workers),
         stale_workers=report.stale_workers,
+        repeatedly_orphaned=report.suspects,
         steps=tuple(StepLine(one.name, one.outcome, one.seconds) for one in report.steps),
         was_successful=report.was_successful(),
         runs_without_findings_since=empty_runs_since,
@@ -202,8 +204,20 @@ def _worker_line(
         silent_seconds=max(0.0, (report.started_at - dead.last_beat_at).total_seconds()),
         tasks_put_back=dead.tasks_put_back,
         tasks_failed=dead.tasks_failed,
-        tasks=tuple(one.task_id for one in listed if one.previous_worker == dead.worker),
+        tasks=_tasks_of(dead, report, listed),
     )
+
+
+def _tasks_of(
+    dead: DeadWorker, report: RecoveryReport, listed: Sequence[TaskLine]
+) -> tuple[str, ...]:
+    """By what it was seen to hold; by its name only when it held more, and nobody shares that."""
+    is_known = len(dead.task_ids) >= dead.tasks_put_back + dead.tasks_failed
+    namesakes = sum(one.worker == dead.worker for one in report.dead_workers)
+    held = frozenset(dead.task_ids)
+    if is_known or namesakes > 1:
+        return tuple(one.task_id for one in listed if one.task_id in held)
+    return tuple(one.task_id for one in listed if one.previous_worker == dead.worker)
 
 
 def _lines(shown: ReportDocument) -> Iterator[str]:
@@ -231,6 +245,7 @@ def _lines(shown: ReportDocument) -> Iterator[str]:
         f"  - {one.worker} (last heartbeat: {_age(one.silent_seconds)} ago)"
         for one in shown.dead_workers
     )
+    yield from _again_and_again(shown)
     yield ""
     yield from _after(shown)
     yield f"Recovery Complete: {shown.completed_at}"
@@ -247,6 +262,16 @@ def _apart(shown: ReportDocument) -> Iterator[str]:
         yield f"Held For Approval: {shown.tasks_held}"
     if shown.tasks_skipped:
         yield f"Left Alone By Policy: {shown.tasks_skipped}"
+
+
+def _again_and_again(shown: ReportDocument) -> Iterator[str]:
+    if shown.repeatedly_orphaned:
+        yield ""
+        yield f"Repeatedly Orphaned: {len(shown.repeatedly_orphaned)}"
+        yield from (
+            f"  - {one.task_id}: {one.recoveries} times; {one.likely_cause}"
+            for one in shown.repeatedly_orphaned
+        )
 
 
 def _after(shown: ReportDocument) -> Iterator[str]:

@@ -21,6 +21,7 @@ from outlast.logs import IDS_LISTED, about
 from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
+SUSPECTS_LISTED = 10
 
 OPENING, CALLED = "opening", "called"
 
@@ -65,6 +66,7 @@ class _Run:
         self._tell = tell
         self._steps: list[RecoveryStep] = []
         self._errors: list[str] = []
+        self._so_far = Healed()
 
     def carry_out(self) -> RecoveryReport:
         session = self._session
@@ -74,12 +76,24 @@ class _Run:
             opened.wal_frames_moved,
         )  # fmt: skip
         run_id = self._store.begin_run(start, session.now(), self._is_opening)
-        self._note_the_opening(opened)
-        healed = self._heal(run_id)
-        after = self._verify(opened)
-        self._steps.append(RecoveryStep("report", "stored"))
-        done = RunEnd(
-            session.settings.mode,
+        try:
+            self._note_the_opening(opened)
+            healed = self._heal(run_id)
+            after = self._verify(opened)
+            self._steps.append(RecoveryStep("report", "stored"))
+            done = self._with_what_is_left(self._end(opened, healed, after))
+            self._store.end_run(run_id, done, session.now())
+        except BaseException as error:
+            self._close(run_id, opened, error)
+            raise
+        report = self._store.last_run()
+        assert report is not None
+        self._say(report)
+        return report
+
+    def _end(self, opened: Opened, healed: Healed, after: IntegrityResult) -> RunEnd:
+        return RunEnd(
+            self._session.settings.mode,
             healed,
             opened.integrity,
             after,
@@ -89,15 +103,40 @@ class _Run:
             tuple(self._errors),
             is_after_a_crash=opened.previous is PreviousStop.UNCLEAN,
         )
-        if done.has_findings:
-            done = replace(done, tasks_pending_after=self._store.counts(None)["pending"])
-        self._store.end_run(run_id, done, session.now())
-        report = self._store.last_run()
-        assert report is not None
-        self._say(report)
-        return report
+
+    def _with_what_is_left(self, done: RunEnd) -> RunEnd:
+        """What only a run that has something to tell is asked for."""
+        if not done.has_findings:
+            return done
+        healed = done.healed
+        moved = healed.put_back or healed.failed
+        return replace(
+            done,
+            tasks_pending_after=self._store.counts(None)["pending"],
+            suspects=self._store.suspects(SUSPECTS_LISTED) if moved else (),
+        )
+
+    def _close(self, run_id: int, opened: Opened, error: BaseException) -> None:
+        """A run that is stopped is on record with what it did and why it ended.
+
+        Best effort: if the store itself cannot be written, only that is what its caller must know.
+        """
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        self._errors.append(f"the run was stopped: {said}")
+        self._steps.append(RecoveryStep("stopped", said))
+        after = IntegrityResult(Verdict.SKIPPED, reason="the run was stopped")
+        try:
+            done = replace(self._end(opened, self._so_far, after), was_stopped=True)
+            self._store.end_run(run_id, self._with_what_is_left(done), self._session.now())
+        except Exception as failure:
+            self._session.log.warning(
+                "recovery run %d was stopped, and that could not be put on record: %s",
+                run_id, failure, extra=about(run_id=run_id, store=self._store.path),
+            )  # fmt: skip
 
     def _note_the_opening(self, opened: Opened) -> None:
+        if opened.flush_was_busy:
+            self._errors.append("log flush: another program was reading the file; it is not empty")
         crashed = f", pid {', '.join(map(str, opened.crashed_pids))}" if opened.crashed_pids else ""
         odd = f", {len(opened.odd_markers)} markers unreadable" if opened.odd_markers else ""
         integrity = opened.integrity
@@ -125,8 +164,9 @@ class _Run:
             return Healed()
         began = time.monotonic()
         healed = self._store.heal(
-            session.now(), session.policy, run_id=run_id, tell=self._tell, is_thorough=True
-        )
+            session.now(), session.policy, run_id=run_id, tell=self._tell, is_thorough=True,
+            stopped=self._keep,
+        )  # fmt: skip
         dead, stale = len(healed.dead_workers), len(healed.stale_workers)
         self._steps += [
             RecoveryStep("workers judged", f"{dead} dead, {stale} stale"),
@@ -139,6 +179,10 @@ class _Run:
         ]
         self._errors += [f"task {one.task_id}: {one.error}" for one in healed.unfit]
         return healed
+
+    def _keep(self, healed: Healed) -> None:
+        self._so_far = healed
+        self._errors += [f"task {one.task_id}: {one.error}" for one in healed.unfit]
 
     def _verify(self, opened: Opened) -> IntegrityResult:
         """A second look, if there was a first one worth the name."""

@@ -261,12 +261,14 @@ class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
         *,
         run_id: int | None = None,
         tell: Callable[[Batch], None] | None = None,
+        stopped: Callable[[Healed], None] | None = None,
         is_thorough: bool = False,
     ) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out.
 
-        `tell` hears of each committed batch, and may raise to stop between two. A thorough pass
-        also looks for running tasks that nobody holds.
+        `tell` hears of each committed batch, and may raise to stop between two; if anything stops
+        the pass, `stopped` hears how far it went. A thorough pass also looks for running tasks
+        that nobody holds.
         """
         ...
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import Cause, RecoveryAction
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import DeadWorker, RecoveryStep, UnrecoveredTask
+from outlast.domain.recovery import DeadWorker, RecoveryStep, Suspect, UnrecoveredTask
 from outlast.domain.worker import PreviousStop, StuckHandler, WorkerState
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
@@ -248,6 +248,7 @@ class Opened(NamedTuple):
     wal_frames_moved: int | None
     integrity: IntegrityResult
     seconds: float
+    flush_was_busy: bool = False
 
 
 ALREADY_OPEN = Opened(
@@ -281,6 +282,9 @@ class RunEnd:
     errors: tuple[str, ...] = ()
     is_after_a_crash: bool = False
     tasks_pending_after: int = 0
+    suspects: tuple[Suspect, ...] = ()
+    was_stopped: bool = False
+    """Something was raised before its end."""
 
     @property
     def has_findings(self) -> bool:

@@ -66,6 +66,7 @@ class Round(NamedTuple):
     tell: Tell = lambda batch: None
     is_thorough: bool = False
     actor: str = RECOVERY
+    stopped: Callable[[Healed], None] = lambda healed: None
 
 
 class Sweep(NamedTuple):
@@ -75,6 +76,8 @@ class Sweep(NamedTuple):
     cause: Callable[[Standing], Cause]
     last: Last = lambda tx: None
     worker: str | None = None
+    ended: Callable[[], None] = lambda: None
+    """Called once the last of them is committed."""
 
 
 class Tally:
@@ -88,6 +91,13 @@ class Tally:
         self.deaths: list[Death] = []
         self.unfit: list[Unfit] = []
         self.ids: list[str] = []
+
+    def so_far(self) -> Healed:
+        """As far as it went."""
+        return Healed(
+            self.put_back, self.failed, tuple(one.worker for one in self.deaths), self.held,
+            deaths=tuple(self.deaths), unfit=tuple(self.unfit), locks_freed=self.locks_freed,
+        )  # fmt: skip
 
     def add(self, endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
         """Count what was moved, and keep the first ids."""
@@ -116,7 +126,15 @@ class Healer:
 
     def heal(self, this: Round) -> Healed:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
-        tally, patience = Tally(), this.policy.patience
+        tally = Tally()
+        try:
+            return self._heal(this, tally)
+        except BaseException:
+            this.stopped(tally.so_far())
+            raise
+
+    def _heal(self, this: Round, tally: Tally) -> Healed:
+        patience = this.policy.patience
         judged = judged_peers(self._readers, self._folder, this.own, this.now, patience)
         if this.policy.is_sole:
             # Nothing they were heard to say counts: nobody who lives could have said it.
@@ -133,11 +151,8 @@ class Healer:
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
-        return Healed(
-            tally.put_back, tally.failed, tuple(one.worker for one in tally.deaths), tally.held,
-            spared_count(self._readers, dead, this.now, this.policy), tuple(tally.deaths),
-            tuple(tally.unfit), names(stale), tally.locks_freed,
-        )  # fmt: skip
+        spared = spared_count(self._readers, dead, this.now, this.policy)
+        return tally.so_far()._replace(skipped=spared, stale_workers=names(stale))
 
     def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
@@ -159,13 +174,19 @@ class Healer:
             lost = forensics.loss(standing, found, evidence, this.policy)
             return lost._replace(actor=this.actor)
 
-        self._in_batches(this, tally, Sweep(find, cause, declare, peer.name))
-        if not any(is_declared):
-            return
+        def ended() -> None:
+            if any(is_declared):
+                tally.locks_freed += len(freed)
+                tell_what_was_freed(freed, this.now)
+                moved = tally.put_back - before[0], tally.failed - before[1]
+                self._note_death(found, this, tally, moved)
+
+        self._in_batches(this, tally, Sweep(find, cause, declare, peer.name, ended))
+
+    def _note_death(self, found: Judged, this: Round, tally: Tally, moved: tuple[int, int]) -> None:
+        """It is committed: its lock file may go, and people may know."""
+        peer, (back, failed) = found.peer, moved
         bury(peer, self._folder)
-        tell_what_was_freed(freed, this.now)
-        tally.locks_freed += len(freed)
-        back, failed = tally.put_back - before[0], tally.failed - before[1]
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
             peer.beat_at, back, failed, tuple(tally.ids),
@@ -265,10 +286,13 @@ class Healer:
                 continue
             tell_what_moved(step.endings, moved, this.now, this.run_id)
             tally.add(step.endings, moved)
-            if moved:
-                this.tell(Batch(tally.put_back, tally.failed, sweep.worker))
             if step.is_last:
                 tally.unfit += unfit.values()
+                sweep.ended()
+            if moved:
+                # Whoever hears of it may raise, and then all of this has happened all the same.
+                this.tell(Batch(tally.put_back, tally.failed, sweep.worker))
+            if step.is_last:
                 return
 
 

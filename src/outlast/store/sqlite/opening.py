@@ -181,6 +181,7 @@ def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
         prepared.frames_moved,
         prepared.integrity,
         seconds,
+        prepared.flush_was_busy,
     )
 
 
@@ -251,7 +252,9 @@ def prepare(
         except apsw.Error as error:
             raise explained(error, f"preparing {path}", path) from error
     names = tuple(f"{step.number:04d}_{step.name}" for step in lacking)
-    return Prepared(True, not ours, wal_bytes, flushed.frames_moved, integrity, names)
+    return Prepared(
+        True, not ours, wal_bytes, flushed.frames_moved, integrity, names, flushed.busy
+    )
 
 
 def _size_of_log(path: Path) -> int:

@@ -52,9 +52,12 @@ class Recovering(Serving):
         return run_id
 
     def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
-        """Put on record what came of it; only a recovery without errors takes old markers away."""
+        """Put on record what came of it; only a recovery without errors takes old markers away.
+
+        One that was stopped leaves its opening undone.
+        """
         self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
-        if run_id != self._run_id:
+        if run_id != self._run_id or done.was_stopped:
             return
         self._is_on_record = True
         if done.mode != "off" and not (done.errors or done.unrecovered):

@@ -129,6 +129,7 @@ def _report(row: tuple[Any, ...]) -> RecoveryReport:
         errors=done.errors,
         tasks_pending_after=done.tasks_pending_after,
         locks_freed=done.healed.locks_freed,
+        suspects=done.suspects,
     )
 
 

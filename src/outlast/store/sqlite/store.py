@@ -270,11 +270,15 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring)
         *,
         run_id: int | None = None,
         tell: Callable[[Batch], None] | None = None,
+        stopped: Callable[[Healed], None] | None = None,
         is_thorough: bool = False,
     ) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out."""
         healer = self._healer()
-        this = Round(self.incarnation_id(), now, policy, run_id, tell or _unheard, is_thorough)
+        this = Round(
+            self.incarnation_id(), now, policy, run_id, tell or _unheard, is_thorough,
+            stopped=stopped or _unheard,
+        )  # fmt: skip
         healed = healer.heal(this)
         self._came_up_empty = False
         return healed
@@ -316,7 +320,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring)
         return self.get(task_id)
 
 
-def _unheard(batch: Batch) -> None:
+def _unheard(what: object) -> None:
     """Nobody wants to know."""
 
 
