@@ -54,6 +54,7 @@ CASES = {
     "queue_reclaim": "queue reclaim --older-than 30s",
     "queue_reclaim_force": "queue reclaim --older-than 120 --force",
     "queue_recovery_status": "queue recovery-status",
+    "queue_recovery_report": "queue recovery-report",
     "checkpoint_list": "checkpoint list t1",
     "checkpoint_show": "checkpoint show t1 1",
     "checkpoint_show_data": "checkpoint show t1 1 --data",
@@ -148,6 +149,7 @@ def _alike(text: str, folder: Path) -> str:
     text = re.sub(r'("(?:duration_)?seconds": )[0-9.e-]+', r"\1SECONDS", text)
     text = re.sub(r"\b\d+\.\d{3}$", "S.SSS", text, flags=re.MULTILINE)
     text = re.sub(r'\b\d+( frames moved)|("wal_frames_moved": )\d+', r"\2FRAMES\1", text)
+    text = re.sub(r"(Checkpointed: )\d+", r"\1FRAMES", text)
     text = re.sub(r'("version": |is version |version )\d+', r"\1VERSION", text)
     text = re.sub(r"^(outlast_(?:wal|database)_bytes) .*", r"\1 BYTES", text, flags=re.MULTILINE)
     sizes = r'("outlast_(?:wal|database)_bytes": \{[^]]*"value": )\d+'
