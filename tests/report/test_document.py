@@ -1,0 +1,283 @@
+"""The report as data: its schema, its figures, its pages, and runs that were stopped."""
+
+import json
+from contextlib import closing
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from outlast import DatabaseError, Outlast, ReportDocument
+from outlast.domain.recovery import RecoveredTask
+from outlast.store.sqlite.heal import Healer
+from outlast.testing import ManualClock
+from tests.docs.report_schema import PAGE, rendered
+from tests.recovery.stage import crash, rows
+from tests.report.stage import Make, crashed_store, lost
+from tests.store.hand import Hand
+
+
+def report_of(app: Outlast, **page: int) -> ReportDocument:
+    found = app.recovery_report(**page)
+    assert found is not None
+    return found
+
+
+@pytest.mark.proves("RPT-14")
+def test_the_schema_on_its_page_is_that_of_the_code() -> None:
+    assert PAGE.read_text() == rendered(), (
+        "if this is meant: ./run python -m tests.docs.report_schema --write"
+    )
+
+
+@pytest.mark.proves("RPT-14")
+@pytest.mark.parametrize("mode", ["auto", "manual"])
+def test_each_document_is_read_back_strictly_and_says_what_the_text_says(
+    make_app: Make, clock: ManualClock, mode: str
+) -> None:
+    app = crashed_store(make_app, clock, recovery_mode=mode)
+    empty = report_of(app)
+    app.recover()
+    full = report_of(app)
+    for one in (empty, full, report_of(app, limit=1)):
+        said = json.dumps(asdict(one)).encode()
+        again = msgspec.json.decode(said, type=ReportDocument, strict=True)
+        assert again == one
+        assert str(again) == str(one)
+
+
+@pytest.mark.proves("RPT-01", "RPT-02", "RPT-03", "RPT-07")
+def test_a_known_crash_gives_known_figures(make_app: Make, clock: ManualClock) -> None:
+    app = crashed_store(make_app, clock)
+    app.enqueue_many("work", range(5), queue="waiting")
+    report = app.last_report()
+    assert report is not None
+    found = report_of(app, limit=100)
+    assert rows(app.path, "SELECT completed_at > 0 FROM recovery_runs WHERE id = ?", found.run_id)
+    assert found.started_at <= found.completed_at == found.recovered_at
+    assert found.duration_seconds == found.recovery_duration_seconds >= 0
+    assert found.integrity == "PASSED"
+    assert found.wal_frames_moved is not None
+    assert found.wal_size_before_recovery_bytes
+    assert found.jobs_recovered == len(found.recovered_tasks) == 4
+    assert found.jobs_running_before_crash == 6
+    assert found.jobs_reset_to_pending == 2
+    assert found.jobs_pending == 2, "as the run left it, not with what came later"
+    assert found.errors == tuple(f"task stubborn: {one.error}" for one in report.unrecovered)
+    assert {one.worker for one in found.dead_workers} == {"worker-001", "worker-002"}
+    assert (found.orphaned_tasks_found, found.tasks_skipped) == (6, 1)
+    assert found.successful_recoveries == sum(one.success for one in found.recovered_tasks) == 2
+    assert found.failed_recoveries == 3
+    lists = len(found.recovered_tasks) + len(found.unrecovered_tasks)
+    assert found.orphaned_tasks_found == lists + found.tasks_skipped
+    assert (found.successful_recoveries + found.failed_recoveries) == lists
+
+
+@pytest.mark.proves("RPT-02", "RPT-03")
+def test_the_document_has_the_fields_that_both_seeds_ask_for() -> None:
+    names = {one.name for one in fields(ReportDocument)}
+    assert names >= {
+        "started_at", "completed_at", "duration_seconds", "integrity", "wal_frames_moved",
+        "recovered_tasks", "dead_workers",
+        "recovered_at", "jobs_recovered", "jobs_pending", "jobs_running_before_crash",
+        "jobs_reset_to_pending", "wal_size_before_recovery_bytes", "recovery_duration_seconds",
+        "errors",
+    }  # fmt: skip
+
+
+@pytest.mark.proves("RPT-04", "RPT-05", "RPT-06")
+def test_each_task_and_each_dead_worker_is_told_of_in_full(
+    make_app: Make, clock: ManualClock
+) -> None:
+    app = crashed_store(make_app, clock)
+    app.recover()
+    found = report_of(app)
+    by_id = {one.task_id: one for one in found.recovered_tasks}
+    three, policy = by_id["task-three"], by_id["task-policy"]
+    assert (three.action, three.attempt, three.limit, three.success) == ("retry", 3, 3, True)
+    assert three.previous_worker == "worker-001"
+    assert (policy.action, policy.success, policy.attempt) == ("fail", False, 1)
+    assert policy.error is not None
+    assert "worker-001" in policy.error
+    (apart,) = found.unrecovered_tasks
+    assert apart["task_id"] == "stubborn"
+    assert "it is frozen" in apart["error"]
+    first, second = sorted(found.dead_workers, key=lambda one: one.worker)
+    assert (first.silent_seconds, second.silent_seconds) == (90, 60)
+    assert first.last_beat_at < second.last_beat_at
+    assert set(first.tasks) == {"task-two", "task-three", "task-policy"}
+    assert second.tasks == ("task-spent",)
+
+
+@pytest.mark.proves("RPT-06")
+def test_two_dead_workers_of_one_name_have_their_own_tasks(
+    app: Outlast, database: Path, clock: ManualClock
+) -> None:
+    for number in range(4):
+        app.enqueue("work", id=f"t{number}", queue="left" if number % 2 else "right")
+    app.close()
+    for queue in ("left", "right"):
+        lost(database, "twin", clock, queue)
+    app.recover()
+    tasks = sorted(sorted(one.tasks) for one in report_of(app).dead_workers)
+    assert tasks == [["t0", "t2"], ["t1", "t3"]]
+
+
+@pytest.mark.proves("RPT-08")
+def test_a_flush_that_a_reader_keeps_busy_is_an_error_of_the_run(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue_many("work", range(50))
+    app.close()
+    crash(database)
+    with closing(Hand(database)) as reader:
+        reader.run("BEGIN")
+        reader.rows("SELECT count(*) FROM tasks")
+        app.open()
+        report = app.last_report()
+        reader.run("COMMIT")
+    assert report is not None
+    assert not report.was_successful()
+    assert [one for one in report.errors if one.startswith("log flush: ")]
+    app.close()
+    app.open()
+    again = app.last_report()
+    assert again is not None
+    assert again.was_successful()
+
+
+def test_many_tasks_are_read_page_by_page(
+    app: Outlast, database: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No read asks for more than a page, and together the pages have each task once."""
+    ids = app.enqueue_many("work", range(2500))
+    app.close()
+    assert len(lost(database, "w", clock, "default")) == 2500
+    app.recover()
+    made: list[int] = []
+    genuine = RecoveredTask.__init__
+
+    def counting(self: RecoveredTask, *values: object, **named: object) -> None:
+        made.append(1)
+        genuine(self, *values, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RecoveredTask, "__init__", counting)
+    pages, after = [], 0
+    while True:
+        made.clear()
+        page = report_of(app, limit=1000, after=after)
+        assert len(made) <= 1001
+        pages.append(page)
+        if page.next_after is None:
+            break
+        after = page.next_after
+    assert [len(one.recovered_tasks) for one in pages] == [1000, 1000, 500]
+    assert [one.task_id for page in pages for one in page.recovered_tasks] == ids
+    assert {one.jobs_recovered for one in pages} == {2500}
+
+
+class GivenUp(Exception):
+    """Somebody does not want to wait for the end."""
+
+
+def _last_run(database: Path) -> tuple[object, ...]:
+    (row,) = rows(
+        database,
+        "SELECT completed_at IS NOT NULL, put_back, details FROM recovery_runs"
+        " ORDER BY id DESC LIMIT 1",
+    )
+    return tuple(row)
+
+
+@pytest.mark.proves("RPT-01", "OBS-01", "OBS-08")
+@pytest.mark.parametrize("way", ["opening", "called"])
+def test_a_run_that_its_caller_stops_is_closed_with_the_error_and_what_it_did(
+    make_app: Make, database: Path, clock: ManualClock, way: str
+) -> None:
+    app = make_app(heal_batch=2)
+    app.enqueue_many("work", range(5))
+    app.close()
+    if way == "called":
+        app = make_app(heal_batch=2, heal_at_claim=False).open()
+    lost(database, "w", clock, "default")
+
+    def give_up(batch: object) -> None:
+        raise GivenUp("enough")
+
+    with pytest.raises(GivenUp):
+        app.recover(on_batch=give_up)
+    is_closed, put_back, details = _last_run(database)
+    assert (is_closed, put_back) == (1, 2)
+    assert json.loads(str(details))["errors"] == ["the run was stopped: GivenUp: enough"]
+    looking = make_app()
+    found = report_of(looking)
+    assert not found.was_successful
+    assert found.steps[-1].name == "stopped"
+    assert len(found.recovered_tasks) == found.jobs_recovered == 2
+    events = [one.kind for one in looking.events(kinds="recovery.*")][-3:]
+    assert events == ["recovery.started", "recovery.progress", "recovery.completed"]
+    audit = "SELECT status, run_id FROM audit WHERE source = 'crash_recovery' ORDER BY id DESC"
+    assert rows(database, audit)[0] == ("failed", found.run_id)
+    looking.close()
+    again = app.recover()
+    assert (again.tasks_put_back, again.was_successful()) == (3, True)
+
+
+@pytest.mark.proves("RPT-01")
+def test_a_worker_whose_last_batch_was_heard_by_one_who_raised_is_among_the_dead(
+    app: Outlast, database: Path, clock: ManualClock
+) -> None:
+    app.enqueue("work", id="t")
+    app.close()
+    lost(database, "w", clock, "default")
+
+    def give_up(batch: object) -> None:
+        raise GivenUp
+
+    with pytest.raises(GivenUp):
+        app.recover(on_batch=give_up)
+    found = report_of(app)
+    assert [(one.worker, one.tasks) for one in found.dead_workers] == [("w", ("t",))]
+    assert found.errors == ("the run was stopped: GivenUp",)
+
+
+@pytest.mark.proves("RPT-01")
+def test_a_run_that_the_database_stops_is_closed_and_raises_the_same_error(
+    app: Outlast, database: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.enqueue("work", id="t")
+    app.open()
+
+    def broken(self: Healer, *rest: object) -> None:
+        raise DatabaseError("the disk said no", OSError())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Healer, "_heal", broken)
+        with pytest.raises(DatabaseError, match="the disk said no"):
+            app.recover()
+    (error,) = report_of(app).errors
+    assert error.startswith("the run was stopped: DatabaseError: the disk said no")
+    assert app.recover().was_successful()
+
+
+@pytest.mark.proves("RPT-01")
+def test_when_nothing_can_be_written_the_first_error_is_the_one_that_is_raised(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.open()
+
+    def full(self: object, *rest: object, **more: object) -> None:
+        raise DatabaseError("database or disk is full", OSError())
+
+    def stop(self: Healer, *rest: object) -> None:
+        raise DatabaseError("the first", OSError())
+
+    from outlast.store.sqlite.store import SqliteStore
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Healer, "_heal", stop)
+        patch.setattr(SqliteStore, "end_run", full)
+        with pytest.raises(DatabaseError, match="the first"):
+            app.recover()
+    assert "could not be put on record: database or disk is full" in caplog.text
