@@ -12,7 +12,7 @@ from outlast import AsyncLease, AsyncOutlast, Lease, Outlast
 OF_THE_ENGINE = {"claimed", "grant", "renew_soon", "session"}
 
 # Decorate or make something where that is written, with nothing to wait for.
-PLAIN = {"lock", "task", "worker"}
+PLAIN = {"lock", "task", "use_tracing", "worker"}
 
 # Come one by one.
 STREAMS = {"follow", "snapshot"}

@@ -203,7 +203,8 @@ def test_the_scenes_leave_no_verb_out(tmp_path: Path) -> None:
         for name, value in vars(of).items()
         if callable(value) and not name.startswith("_")
     }
-    assert verbs - names == {"in_thread"}
+    # Metrics tell the sizes of files, which may differ.
+    assert verbs - names == {"in_thread", "metrics"}
 
 
 def test_statements_of_the_callers_own_commit_with_the_task(aio: AsyncOutlast) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.domain.marks import MOST_PAIRS
+from outlast.store.measuring import FOLD_WORTH
 from outlast.store.sqlite import rollup, statements
 from outlast.testing import ManualClock
 from tests.metrics.reading import assert_none_fell, rising, value_of
@@ -124,20 +125,24 @@ def test_threads_that_sum_up_while_others_work_agree_with_the_rows(app: Outlast)
 
 
 def test_the_sums_move_on_when_the_detector_looks_and_when_a_process_leaves(
-    make_app: Callable[..., Outlast], monkeypatch: pytest.MonkeyPatch
+    make_app: Callable[..., Outlast],
 ) -> None:
-    app = make_app()
-    app.enqueue_many("work", range(600))
-    app.complete_many([(lease, None) for lease in app.claim("w", limit=600)])
+    app = make_app(detection_interval_seconds=600)
+    _work_on(app, FOLD_WORTH // 2)
     detector = app._handle._detector
     assert detector is not None
     assert _folded(app) == 0
     detector.tick()
-    assert _folded(app) >= 1200
-    app.enqueue_many("work", range(600))
-    app.complete_many([(lease, None) for lease in app.claim("w", limit=600)])
+    assert _folded(app) >= FOLD_WORTH
+    _work_on(app, FOLD_WORTH // 2)
     app.close()
-    assert _folded(app) >= 2400
+    assert _folded(app) >= 2 * FOLD_WORTH
+
+
+def _work_on(app: Outlast, tasks: int) -> None:
+    app.enqueue_many("work", range(tasks))
+    while leases := app.claim("w", limit=1000):
+        app.complete_many([(lease, None) for lease in leases])
 
 
 def _folded(app: Outlast) -> int:

@@ -7,6 +7,7 @@ from tests.store.hand import Hand, Refused
 
 # Child table and column, parent, and what a delete of the parent does.
 LINKS = {
+    ("task_traces", "task_seq", "tasks", "CASCADE"),
     ("tasks", "group_id", "groups", "CASCADE"),
     ("tasks", "holder", "workers", "NO ACTION"),
     ("blobs", "task_seq", "tasks", "CASCADE"),
@@ -48,7 +49,10 @@ def test_every_link_has_an_index_to_follow_it_by(hand: Hand) -> None:
     for table, column, _, _ in LINKS - {("locks", "holder", "workers", "NO ACTION")}:
         first_columns = hand.rows(
             "SELECT x.name FROM pragma_index_list(?) i, pragma_index_info(i.name) x"
-            " WHERE x.seqno = 0",
+            " WHERE x.seqno = 0"
+            # A key of one whole number is the table itself.
+            " UNION ALL SELECT c.name FROM pragma_table_info(?) c WHERE c.pk = 1",
+            table,
             table,
         )
         assert (column,) in first_columns, f"{table}.{column}"

@@ -9,7 +9,7 @@ from outlast.store.future import Future
 from outlast.store.records import Grant, TaskTrace
 
 # Below this the sums cost more than they spare whoever looks.
-FOLD_WORTH = 1000
+FOLD_WORTH = 5000
 
 
 class MeasureReads(Protocol):
