@@ -150,7 +150,7 @@ def _claims_with_an_armed_probe(path: str, log_path: str) -> None:
     app.open()
 
     def die(name: str) -> None:
-        if name == "claim.updated":
+        if name == "claim.written":
             os.kill(os.getpid(), signal.SIGKILL)
 
     _probe.arm(die)
