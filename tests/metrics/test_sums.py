@@ -39,6 +39,10 @@ def test_sums_say_the_same_as_the_rows_they_were_made_of(app: Outlast, clock: Ma
     assert store_of(app).fold_metrics(1) > 20
     assert rising(app.metrics()) == rising(before)
     assert store_of(app).fold_metrics(1) == 0, "and nothing is left"
+    done = value_of(before, FINISHED, outcome="completed")
+    app.enqueue("later")
+    app.claim("w", kinds=["later"])[0].complete()
+    assert value_of(app.metrics(), FINISHED, outcome="completed") == done + 1, "once, and no more"
 
 
 def test_sums_in_many_steps_are_the_same_as_in_one(
@@ -68,6 +72,16 @@ def test_counters_do_not_fall_when_tasks_and_events_are_removed(
     app.enqueue("work")
     app.claim("w")[0].complete()
     assert value_of(app.metrics(), FINISHED, outcome="completed") == 7
+
+
+def test_events_that_are_removed_alone_stay_counted(app: Outlast) -> None:
+    app.enqueue_many("work", range(2))
+    app.take(1)
+    before = app.metrics()
+    with closing(Hand(app.path)) as hand:
+        assert hand.run("DELETE FROM events") > 1
+    assert rising(app.metrics()) == rising(before)
+    assert value_of(before, FINISHED, outcome="taken") == 1
 
 
 def test_a_removed_group_takes_its_tasks_along_and_they_stay_counted(app: Outlast) -> None:
