@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from outlast.aio import AsyncLease, AsyncNamedLock, AsyncOutlast, AsyncSubscription, AsyncWorker
     from outlast.api import Outlast
     from outlast.clock import Clock, Instant, SystemClock
+    from outlast.domain.acts import AuditRecord, Forced
     from outlast.domain.events import Cursor, Event, Subscriber
     from outlast.domain.figures import (
         Backlog,
@@ -90,6 +91,7 @@ __all__ = [
     "AsyncOutlast",
     "AsyncSubscription",
     "AsyncWorker",
+    "AuditRecord",
     "Backlog",
     "Batch",
     "Checkpoint",
@@ -104,6 +106,7 @@ __all__ = [
     "EngineTooOld",
     "Event",
     "FlushResult",
+    "Forced",
     "GiveBack",
     "Group",
     "GroupNotFound",
@@ -192,6 +195,7 @@ _HOMES = {
     "outlast.domain.figures": "Backlog CheckpointFigures LeaseFigures Stats TaskFigures",
     "outlast.domain.integrity": "IntegrityResult Verdict",
     "outlast.domain.lifecycle": "Parked RecoveryAction Status",
+    "outlast.domain.acts": "AuditRecord Forced",
     "outlast.domain.locks": "LockInfo LockState",
     "outlast.domain.report": "ReportDocument",
     "outlast.domain.recovery": "DeadWorker Decision RecoveredTask RecoveryReport RecoveryStatus"

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from outlast.clock import Clock
 from outlast.domain.duration import Duration, duration_ms
-from outlast.domain.lifecycle import Parked
-from outlast.domain.names import checked_id, checked_name
 from outlast.domain.recovery import DeadWorker
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue, settle
@@ -20,17 +18,15 @@ from outlast.engine.heal import Recovery
 from outlast.engine.intake import Given, Intake, checked_payloads
 from outlast.engine.lease import Lease, ended_leases
 from outlast.engine.locking import Locking
-from outlast.engine.looking import Looking
 from outlast.engine.measuring import Measuring
 from outlast.engine.mending import Mending
+from outlast.engine.operating import Operating
 from outlast.engine.registering import Registering
-from outlast.engine.session import Session
 from outlast.engine.target import database_path
 from outlast.engine.tracing import Traceable
 from outlast.engine.vigil import claim_when_ready
 from outlast.engine.watching import Watching
 from outlast.engine.workers import heartbeat, mark_dead
-from outlast.errors import InvalidInput
 from outlast.logs import Log
 from outlast.logs import logger as our_logger
 from outlast.settings import Settings
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
     from outlast.engine.worker import Worker
 
 
-class Outlast(Registering, Looking, Watching, Mending, Locking, Measuring, Traceable):
+class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Traceable):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to
@@ -156,10 +152,6 @@ class Outlast(Registering, Looking, Watching, Mending, Locking, Measuring, Trace
             task_ids=id, keys=idempotency_key, chunked=chunked,
         )  # fmt: skip
 
-    def retry(self, task_id: str) -> Task:
-        """Run a final task anew, as a clone that names the original in `retry_of`."""
-        return enqueue.retry(*self._on(task_id)).waiting_by(self.wait)
-
     # Taking work out
 
     def claim(
@@ -231,41 +223,6 @@ class Outlast(Registering, Looking, Watching, Mending, Locking, Measuring, Trace
         )  # fmt: skip
         return Worker(self._handle, self._functions, options)
 
-    # Deciding about tasks
-
-    def cancel(self, task_id: str) -> bool:
-        """Stop a pending or running task for good; False when it was cancelled already."""
-        return settle.cancel(*self._on(task_id))
-
-    def fail(self, task_id: str, error: str) -> Task:
-        """Fail a task by an operator's word, whoever holds it."""
-        return settle.fail_by_operator(*self._on(task_id), error).waiting_by(self.wait)
-
-    def park(self, task_id: str, reason: Parked | str = Parked.HOLD) -> bool:
-        """Keep a pending task from being claimed until it is unparked."""
-        parked = settle.checked_reason(reason)
-        if parked is Parked.DELAY:
-            raise InvalidInput("a delay is given when a task is enqueued, released or failed")
-        session, task_id = self._on(task_id)
-        return session.store.park(task_id, parked, session.now())
-
-    def unpark(self, task_id: str) -> bool:
-        """Let a parked or delayed task run now; False when it was not parked."""
-        session, task_id = self._on(task_id)
-        return session.store.unpark(task_id, session.now())
-
-    def pause(self, queue: str) -> bool:
-        """Hand out nothing from a queue; False when it was paused already."""
-        queue = checked_name(queue, "queue")
-        session = self._handle.serve()
-        return session.store.pause(queue, session.now())
-
-    def unpause(self, queue: str) -> bool:
-        """Hand out tasks of a queue again; False when it was not paused."""
-        queue = checked_name(queue, "queue")
-        session = self._handle.serve()
-        return session.store.unpause(queue, session.now())
-
     # Signs of life
 
     def heartbeat(self, worker: str, task_ids: Sequence[str] = (), progress: Any = None) -> None:
@@ -293,11 +250,6 @@ class Outlast(Registering, Looking, Watching, Mending, Locking, Measuring, Trace
     def flush_wal(self, mode: str = "truncate") -> FlushResult:
         """Move the log into the main file: passive, full, restart or truncate."""
         return self._handle.serve().store.flush_wal(mode)
-
-    def _on(self, task_id: str) -> tuple[Session, str]:
-        """The store opened to serve, once the id is known to be one."""
-        checked = checked_id(task_id)
-        return self._handle.serve(), checked
 
 
 def handle_on(

@@ -65,9 +65,9 @@ def test_marking_a_silent_worker_dead_frees_what_it_holds_and_names_who_did_it(
         dead = app.mark_dead(stale.incarnation, by="alice")
         assert dead is not None
         assert (dead.worker, dead.pid, dead.tasks_put_back) == ("hangs", hanging.pid, 2)
-        assert dead.because.endswith("it was declared dead by user/alice")
-        assert [move.actor for move in app.history("a")] == ["worker", "user/alice"]
-        assert "declared dead by user/alice" in (app.get("a").error or "")
+        assert dead.because.endswith("it was declared dead by operator/alice")
+        assert [move.actor for move in app.history("a")] == ["worker", "operator/alice"]
+        assert "declared dead by operator/alice" in (app.get("a").error or "")
         assert [(one["pid"], one["because"]) for one in events(database)] == [
             (hanging.pid, dead.because)
         ]

@@ -33,7 +33,7 @@ def test_a_lock_freed_by_an_operator_is_on_record_with_the_name_of_who_did_it(
         lock.check()
     assert app.current_lock("x") is None
     assert events() == [("lock.released", "x", "agent")]
-    assert audit(database) == [("ada", "library", "lock.release", "succeeded", "x", "agent")]
+    assert audit(database) == [("operator/ada", "library", "lock.release", "succeeded", "x", "agent")]
     assert app.release_lock("x", by="ada") is False
     assert len(audit(database)) == 1
     assert len(events()) == 1
@@ -56,7 +56,7 @@ def test_the_command_line_lists_locks_and_frees_them(database: Path) -> None:
     assert "--by" in missing.stderr
     done = runner.invoke(cli, ["lock", "release", "x", "--by", "ada"])
     assert (done.exit_code, done.stdout, done.stderr) == (0, "lock x is free\n", "")
-    assert audit(database)[0][:2] == ("ada", "cli")
+    assert audit(database)[0][:2] == ("operator/ada", "cli")
     assert app.locks() == []
     app.close()
 

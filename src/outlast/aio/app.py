@@ -19,6 +19,7 @@ from outlast.aio.subscription import AsyncWatching
 from outlast.aio.worker import Employing
 from outlast.api import Outlast, handle_on
 from outlast.clock import Clock
+from outlast.domain.acts import LIBRARY
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_id
@@ -179,9 +180,10 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
 
     enqueue_many = _hopping(Outlast.enqueue_many)
 
-    async def retry(self, task_id: str) -> Task:
+    async def retry(self, task_id: str, *, by: str | None = None, source: str = LIBRARY) -> Task:
         """Run a final task anew, as a clone that names the original in `retry_of`."""
-        return (await self.in_thread(Outlast.retry, task_id)).waiting_by(self.wait)
+        clone = await self.in_thread(Outlast.retry, task_id, by=by, source=source)
+        return clone.waiting_by(self.wait)
 
     # Taking work out
 
@@ -263,14 +265,21 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
 
     cancel = _hopping(Outlast.cancel)
 
-    async def fail(self, task_id: str, error: str) -> Task:
+    async def fail(
+        self, task_id: str, error: str, *, by: str | None = None, source: str = LIBRARY
+    ) -> Task:
         """Fail a task by an operator's word, whoever holds it."""
-        return (await self.in_thread(Outlast.fail, task_id, error)).waiting_by(self.wait)
+        failed = await self.in_thread(Outlast.fail, task_id, error, by=by, source=source)
+        return failed.waiting_by(self.wait)
 
     park = _hopping(Outlast.park)
     unpark = _hopping(Outlast.unpark)
     pause = _hopping(Outlast.pause)
     unpause = _hopping(Outlast.unpause)
+    force = _hopping(Outlast.force)
+    force_many = _hopping(Outlast.force_many)
+    approve_recovery = _hopping(Outlast.approve_recovery)
+    audit = _hopping(Outlast.audit)
 
     # Looking
 

@@ -7,14 +7,13 @@ import click
 
 from outlast.cli import text
 from outlast.cli.exits import Exit
+from outlast.cli.signing import COMMAND_LINE
 from outlast.cli.stores import opened
 from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
 from outlast.cli.views import Lines, Table, View, show, show_or_watch
 
 if TYPE_CHECKING:
     from outlast import LockInfo
-
-COMMAND_LINE = "cli"
 
 
 @click.group("lock", cls=Verbs)

@@ -17,9 +17,9 @@ COMPLETION_VARIABLE = "_OUTLAST_COMPLETE"
 
 COMMANDS = {
     "up": Lazy("outlast.cli.up", "up", "Recover, work and watch, in one process."),
-    "worker": Lazy("outlast.cli.worker", "worker", "Run a worker, list workers."),
+    "worker": Lazy("outlast.cli.worker", "worker", "Run a worker, list workers, declare one dead."),
     "enqueue": Lazy("outlast.cli.enqueue", "enqueue", "Store a task of KIND and print its id."),
-    "task": Lazy("outlast.cli.task", "task", "Look at tasks, retry and cancel them."),
+    "task": Lazy("outlast.cli.task", "task", "Look at tasks, retry, cancel and force them."),
     "checkpoint": Lazy(
         "outlast.cli.checkpoint", "checkpoint", "See what a task recorded of its progress."
     ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli import text
+from outlast.cli.signing import COMMAND_LINE, by_option
 from outlast.cli.stores import opened
 from outlast.cli.verbs import Common, Lazy, Verb, Verbs, watch_option, with_common
 from outlast.cli.views import Lines, Table, View, show, show_or_watch
@@ -35,7 +36,12 @@ _EVENTS = Lazy("outlast.cli.events", "events", "Show what happened, in order, a 
 _METRICS = Lazy(
     "outlast.cli.metrics", "queue_metrics", "Print all metrics in Prometheus' text format."
 )
-_TELLING = {"recovery-report": _REPORT, "events": _EVENTS, "metrics": _METRICS}
+_AUDIT = Lazy("outlast.cli.audit", "audit", "Show who did what: recovery, healing, people.")
+_APPROVE = Lazy("outlast.cli.forcing", "approve", "Let tasks run that recovery holds.")
+_TELLING = {
+    "approve": _APPROVE, "recovery-report": _REPORT, "audit": _AUDIT, "events": _EVENTS,
+    "metrics": _METRICS,
+}  # fmt: skip
 
 
 @click.group("queue", cls=Verbs, lazy=_MENDING | _TELLING)
@@ -154,18 +160,20 @@ def _data(stats: "Stats") -> dict[str, Any]:
 
 @queue.command("pause", cls=Verb)
 @click.argument("name")
+@by_option
 @with_common
-def pause(common: Common, /, *, name: str) -> None:
+def pause(common: Common, /, *, name: str, by: str) -> None:
     """Hand out nothing from a queue until it is resumed."""
-    _switch(common, name, "paused", lambda app: app.pause(name))
+    _switch(common, name, "paused", lambda app: app.pause(name, by=by, source=COMMAND_LINE))
 
 
 @queue.command("resume", cls=Verb)
 @click.argument("name")
+@by_option
 @with_common
-def resume(common: Common, /, *, name: str) -> None:
+def resume(common: Common, /, *, name: str, by: str) -> None:
     """Hand out tasks of a queue again."""
-    _switch(common, name, "open", lambda app: app.unpause(name))
+    _switch(common, name, "open", lambda app: app.unpause(name, by=by, source=COMMAND_LINE))
 
 
 def _switch(common: Common, name: str, state: str, change: Callable[["Outlast"], bool]) -> None:

@@ -7,6 +7,7 @@ import click
 
 from outlast.cli import text
 from outlast.cli.changes import cancel, retry
+from outlast.cli.forcing import force
 from outlast.cli.naming import named
 from outlast.cli.records import (
     TASK_COLUMNS,
@@ -33,11 +34,12 @@ MOST_CHECKPOINTS = 1000
 
 @click.group("task", cls=Verbs)
 def task() -> None:
-    """Look at tasks, retry and cancel them."""
+    """Look at tasks, retry, cancel and force them."""
 
 
 task.add_command(retry)
 task.add_command(cancel)
+task.add_command(force)
 
 
 @task.command("list", cls=Verb)

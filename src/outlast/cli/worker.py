@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.cli import text
+from outlast.cli.exits import Exit
+from outlast.cli.signing import by_option
 from outlast.cli.stores import opened
 from outlast.cli.up import work, working_options
 from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
-from outlast.cli.views import Lines, Table, View, show_or_watch
+from outlast.cli.views import Lines, Table, View, show, show_or_watch
 
 if TYPE_CHECKING:
     from outlast import WorkerInfo
@@ -21,7 +23,7 @@ _NUMBERS = frozenset({"pid", "slots", "holds", "silent"})
 
 @click.group("worker", cls=Verbs)
 def worker() -> None:
-    """Run a worker, list workers."""
+    """Run a worker, list workers, declare one dead."""
 
 
 @worker.command("run", cls=Verb)
@@ -56,6 +58,45 @@ def list_workers(
             return _listing(found, with_beats)
 
         show_or_watch(common, watch, look)
+
+
+@worker.command("mark-dead", cls=Verb)
+@click.argument("who", metavar="NAME")
+@click.option("--force", is_flag=True, help="Even if it is alive: its work is taken from it.")
+@by_option
+@with_common
+def mark_dead(common: Common, /, *, who: str, force: bool, by: str) -> int:
+    """Declare a worker dead that you know to be gone, and put back what it holds.
+
+    NAME is its name or its incarnation, as `worker list --json` shows it.
+    """
+    with opened(common) as app:
+        one = _meant(app.workers(), who)
+        dead = app.mark_dead(one.incarnation, by, force)
+    if dead is None:
+        said = f"Worker {one.name} has ended or was heard of meanwhile; nothing was changed."
+        show(common, View({"worker": one.name, "changed": False}, [Lines([said])]))
+        return Exit.NO
+    data = {
+        "worker": dead.worker, "incarnation": dead.incarnation, "changed": True,
+        "tasks_put_back": dead.tasks_put_back, "tasks_failed": dead.tasks_failed,
+    }  # fmt: skip
+    said = (
+        f"Worker {dead.worker} (pid {dead.pid}) is dead: {dead.tasks_put_back} tasks put back,"
+        f" {dead.tasks_failed} failed."
+    )
+    show(common, View(data, [Lines([said])]))
+    return Exit.FINE
+
+
+def _meant(found: Sequence["WorkerInfo"], who: str) -> "WorkerInfo":
+    fits = [one for one in found if one.ended_at is None and who in (one.incarnation, one.name)]
+    if len(fits) == 1:
+        return fits[0]
+    if not fits:
+        raise click.UsageError(f"no worker called {who} is on the list; see 'outlast worker list'")
+    shown = ", ".join(one.incarnation for one in fits[:3])
+    raise click.UsageError(f"{len(fits)} workers are called {who}; give an incarnation: {shown}")
 
 
 def _listing(workers: Sequence["WorkerInfo"], with_beats: bool) -> View:

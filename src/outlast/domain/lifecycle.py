@@ -113,6 +113,7 @@ class Transition(NamedTuple):
 
 WORKER = "worker"
 OPERATOR = "user"
+NAMED_OPERATOR = "operator/"
 RECOVERY = "system/recovery"
 MAX_RETRIES_EXCEEDED = "max_retries_exceeded"
 
@@ -155,7 +156,8 @@ def _cancel(situation: Situation, cause: Cause) -> Transition:
 
 def _fail(situation: Situation, cause: Cause) -> Transition:
     if situation.status is Status.PENDING or not cause.retryable:
-        reason = "failed_by_operator" if cause.actor == OPERATOR else "permanent_error"
+        by_operator = cause.actor == OPERATOR or cause.actor.startswith(NAMED_OPERATOR)
+        reason = "failed_by_operator" if by_operator else "permanent_error"
         return _unchanged(situation, Status.FAILED, reason, cause.error)
     if situation.retry_count >= situation.max_retries:
         return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, cause.error)

@@ -95,8 +95,8 @@ def enqueue(
     else:
         (stored_id,) = _traced(opener, (new,), now, also)
     if stored_id != new.id or (key is not None and task_id is not None):
-        return read(session, Unread(stored_id, _as_task(new._replace(id=stored_id), now)))
-    return _as_task(new, now)
+        return read(session, Unread(stored_id, as_task(new._replace(id=stored_id), now)))
+    return as_task(new, now)
 
 
 def _traced(
@@ -133,8 +133,8 @@ def enqueue_soon(
     def finish(stored: Ids) -> TaskOrUnread:
         (stored_id,) = stored()
         if stored_id == new.id and (key is None or task_id is None):
-            return _as_task(new, now)
-        return Unread(stored_id, _as_task(new._replace(id=stored_id), now))
+            return as_task(new, now)
+        return Unread(stored_id, as_task(new._replace(id=stored_id), now))
 
     store = opener.serve().store
     sending = begun_sending(opener.tracing, (new,))
@@ -214,6 +214,14 @@ def retry(session: Session, task_id: str) -> Task:
         raise InvalidTransition(
             f"task {task_id} is {original.status}; only a final task can be retried"
         )
+    new = clone_of(original)
+    now = session.now()
+    session.store.add([new], now)
+    return as_task(new, now)
+
+
+def clone_of(original: Task) -> NewTask:
+    """The same work once more, as a task that names its original."""
     text, _ = original.stored_payload
     new = NewTask(
         id=new_id(),
@@ -228,10 +236,7 @@ def retry(session: Session, task_id: str) -> Task:
         not_before_ms=None,
         retry_of=original.id,
     )
-    new = new._replace(payload_sum=codec.payload_sum(new.id, new.kind, new.payload))
-    now = session.now()
-    session.store.add([new], now)
-    return _as_task(new, now)
+    return new._replace(payload_sum=codec.payload_sum(new.id, new.kind, new.payload))
 
 
 def existing(session: Session, task_id: str) -> Task:
@@ -242,7 +247,7 @@ def existing(session: Session, task_id: str) -> Task:
     return found
 
 
-def _as_task(new: NewTask, now: Instant) -> Task:
+def as_task(new: NewTask, now: Instant) -> Task:
     """The record of a task just stored, without reading it back."""
     (
         task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,

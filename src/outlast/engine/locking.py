@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
+from outlast.domain.acts import LIBRARY
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.locks import DEFAULT_LOCK, LockInfo, LockState
 from outlast.domain.names import checked_name
@@ -17,8 +18,6 @@ from outlast.engine.vigil import claim_vigil
 from outlast.errors import LockHeld
 from outlast.logs import about
 from outlast.store.records import ClaimRequest
-
-LIBRARY = "library"
 
 
 class Locking:

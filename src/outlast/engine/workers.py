@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from outlast.domain import codec
+from outlast.domain.acts import signed
 from outlast.domain.lifecycle import OPERATOR
 from outlast.domain.names import checked_id, checked_name
 from outlast.domain.recovery import DeadWorker
@@ -62,7 +63,7 @@ def mark_dead(
 ) -> DeadWorker | None:
     """Bury one by somebody's word, which stands in the record."""
     incarnation = checked_name(incarnation, "incarnation")
-    actor = OPERATOR if by is None else f"{OPERATOR}/{checked_name(by, 'by')}"
+    actor = OPERATOR if by is None else signed(by).actor
     session = handle.serve()
     buried = session.store.declare_dead(incarnation, session.now(), session.policy, actor, force)
     return None if buried is None else dead_worker(buried)

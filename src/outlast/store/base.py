@@ -14,6 +14,7 @@ from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.locking import StoreLocks
 from outlast.store.measuring import StoreMeasures
+from outlast.store.operating import StoreActs
 from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
     Batch,
@@ -57,7 +58,7 @@ class Turn(Protocol):
         ...
 
 
-class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
+class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
     """A queue's storage, opened to serve. Each verb that writes is one durable transaction."""
 
     healed_at_mono_ms: int | None
@@ -208,14 +209,6 @@ class Store(StoreReads, StoreLocks, StoreMeasures, Protocol):
 
     def unpark(self, task_id: str, now: Instant) -> bool:
         """Make a parked task eligible again."""
-        ...
-
-    def pause(self, queue: str, now: Instant) -> bool:
-        """Hand out nothing from a queue."""
-        ...
-
-    def unpause(self, queue: str, now: Instant) -> bool:
-        """Hand out tasks of a queue again."""
         ...
 
     def add_checkpoint(

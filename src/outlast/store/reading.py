@@ -14,6 +14,7 @@ from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
 from outlast.store.locking import LockReads
 from outlast.store.measuring import MeasureReads
+from outlast.store.operating import AuditReads
 from outlast.store.records import (
     Ahead,
     Grant,
@@ -37,7 +38,7 @@ class TaskListing(Protocol):
         ...
 
 
-class StoreReads(LockReads, MeasureReads, Protocol):
+class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
     """What can be asked of a store that was opened only to look."""
 
     @property

@@ -14,7 +14,7 @@ from outlast.errors import DatabaseError
 from outlast.logs import about, logger
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.sqlite import expiry, forensics, locks
-from outlast.store.sqlite.audit import SELF_HEALING, Act, add_audit
+from outlast.store.sqlite.audit import OPERATOR, SELF_HEALING, Act, add_audit
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, bury
@@ -217,6 +217,9 @@ class Healer:
             tx, WORKER_DEAD, this.now, data | {"actor": this.actor},
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
+        if this.actor != RECOVERY:
+            act = Act(this.actor, OPERATOR, "worker.mark_dead", peer.incarnation, data)
+            add_audit(tx, act, this.now)
         return True
 
     def reclaim(self, this: Round, silent_ms: int, is_forced: bool) -> int:

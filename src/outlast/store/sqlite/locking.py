@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from outlast.clock import Instant
+from outlast.domain.acts import signed
 from outlast.domain.locks import LockInfo
 from outlast.domain.orphans import Patience
 from outlast.errors import DeclaredDead
@@ -125,8 +126,9 @@ class Locking(Serving):
             if found is None:
                 return None
             tx.run("free_lock", {"name": found.name, "token": found.token})
-            data = locks.lock_data(found) | {"holder": found.worker, "by": by}
-            add_audit(tx, Act(by, source, "lock.release", name, data), now)
+            actor = signed(by).actor
+            data = locks.lock_data(found) | {"holder": found.worker, "by": by, "actor": actor}
+            add_audit(tx, Act(actor, source, "lock.release", name, data), now)
             add_event(
                 tx, LOCK_RELEASED, now, data, incarnation=found.incarnation, worker=found.worker
             )

@@ -252,9 +252,7 @@ def prepare(
         except apsw.Error as error:
             raise explained(error, f"preparing {path}", path) from error
     names = tuple(f"{step.number:04d}_{step.name}" for step in lacking)
-    return Prepared(
-        True, not ours, wal_bytes, flushed.frames_moved, integrity, names, flushed.busy
-    )
+    return Prepared(True, not ours, wal_bytes, flushed.frames_moved, integrity, names, flushed.busy)
 
 
 def _size_of_log(path: Path) -> int:

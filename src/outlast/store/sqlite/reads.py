@@ -28,6 +28,7 @@ from outlast.store.records import (
     SchemaReport,
 )
 from outlast.store.sqlite import figures, migrate, runs
+from outlast.store.sqlite.audit_reads import AuditReading
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.glances import Glances
 from outlast.store.sqlite.guard import file_id
@@ -58,7 +59,7 @@ T = TypeVar("T")
 AHEAD_LIMIT = 1000
 
 
-class SqliteReads(StreamReads, LockReading, MetricReading, Glances):
+class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances):
     """Answers questions from consistent snapshots; changes nothing."""
 
     def __init__(self, readers: Readers, folder: SideFolder, openers: OpenersLock) -> None:

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.events import PARKED, QUEUE_PAUSED, QUEUE_RESUMED, UNPARKED
+from outlast.domain.events import PARKED, UNPARKED
 from outlast.domain.lifecycle import Cause, Outcome, Parked
 from outlast.domain.marks import FENCED_WRITES
 from outlast.domain.task import Checkpoint, Task
@@ -36,6 +36,7 @@ from outlast.store.sqlite.handing import Handing
 from outlast.store.sqlite.heal import Round
 from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.measuring import Measuring
+from outlast.store.sqlite.operating import Operating
 from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
@@ -64,7 +65,7 @@ _ID_OF = attrgetter("id")
 log = logger("outlast.store")
 
 
-class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring):
+class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring, Operating):
     """The verbs of the Store protocol on SQLite."""
 
     def add(
@@ -214,23 +215,6 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring)
             return changed
 
         return self._write("park", operation, [task_id], wakes=LOOKING_FOR_WORK)
-
-    def pause(self, queue: str, now: Instant) -> bool:
-        """Hand out nothing from a queue; False when it was paused already."""
-        return self._switch(queue, "pause_queue", QUEUE_PAUSED, now)
-
-    def unpause(self, queue: str, now: Instant) -> bool:
-        """Hand out tasks of a queue again; False when it was not paused."""
-        return self._switch(queue, "unpause_queue", QUEUE_RESUMED, now)
-
-    def _switch(self, queue: str, name: str, kind: str, now: Instant) -> bool:
-        def operation(tx: Transaction) -> bool:
-            changed = tx.run(name, {"queue": queue, "now": now.utc_ms}) == 1
-            if changed:
-                add_event(tx, kind, now, {"queue": queue})
-            return changed
-
-        return self._write("pause", operation, wakes=LOOKING_FOR_WORK)
 
     def add_checkpoint(
         self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant

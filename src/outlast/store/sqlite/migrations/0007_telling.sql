@@ -187,3 +187,24 @@ CREATE TABLE task_traces (
     tracestate          TEXT,
     attempt_traceparent TEXT
 ) STRICT;
+
+-- The audit item by item: each task and each lock that anyone but its holder has moved.
+CREATE INDEX idx_transitions_acts ON transitions (pos) WHERE actor <> 'worker';
+
+CREATE VIEW audit_items AS
+SELECT x.pos, x.at, x.actor,
+       CASE WHEN x.actor <> 'system/recovery' THEN 'operator'
+            WHEN x.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END AS source,
+       x.reason AS action, t.id AS subject, x.run_id,
+       json_object('from', x.from_status, 'to', x.to_status, 'worker', x.worker_id,
+                   'attempt', x.attempt, 'error', x.error) AS data
+FROM transitions x INDEXED BY idx_transitions_acts CROSS JOIN tasks t ON t.seq = x.task_seq
+WHERE x.actor <> 'worker'
+UNION ALL
+SELECT e.pos, e.at, coalesce(e.data ->> '$.actor', 'system/recovery'),
+       CASE WHEN e.data ->> '$.actor' IS NOT NULL THEN 'operator'
+            WHEN e.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END,
+       e.kind, coalesce(e.task_id, e.data ->> '$.lock'), e.run_id, e.data
+FROM events e
+WHERE e.kind IN ('lock.expired', 'lock.freed', 'lock.released')
+   OR e.kind IN ('task.parked', 'task.unparked') AND e.data ->> '$.actor' IS NOT NULL;
