@@ -121,6 +121,10 @@ def _status(status: "RecoveryStatus") -> View:
     lines = [f"Recovery is {status.mode}; orphans are treated by {status.action}."]
     if status.mode == "off":
         lines = ["RECOVERY IS SWITCHED OFF: tasks of dead workers stay as they are."]
+    if status.is_degraded and status.mode != "off":
+        lines.append("DEGRADED: the last run met errors.")
+    if status.is_running:
+        lines.append("A recovery is running now.")
     lines.append("There is something to recover." if status.is_due else "Nothing is due.")
     if status.held_tasks:
         lines.append(f"{status.held_tasks} recovered tasks wait for approval.")
@@ -133,6 +137,8 @@ def _status(status: "RecoveryStatus") -> View:
         "mode": status.mode,
         "action": status.action,
         "is_due": status.is_due,
+        "is_running": status.is_running,
+        "is_degraded": status.is_degraded,
         "held_tasks": status.held_tasks,
         "dead_workers": list(status.dead_workers),
         "suspects": [asdict(one) for one in status.suspects],

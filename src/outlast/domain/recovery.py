@@ -152,6 +152,13 @@ class RecoveryStatus:
     dead_workers: tuple[str, ...]
     suspects: tuple[Suspect, ...]
     last: RecoveryReport | None
+    is_running: bool = False
+    """A run has begun and is not over, of a process that lives."""
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether it is switched off, or its last run met errors."""
+        return self.mode == "off" or not (self.last is None or self.last.was_successful())
 
 
 def likely_cause(

@@ -82,6 +82,7 @@ class Mending:
             dead_workers=reads.dead_workers(now, settings.patience),
             suspects=reads.suspects(SUSPECTS_SHOWN),
             last=reads.last_run(),
+            is_running=reads.is_recovering(),
         )
 
     def last_report(self) -> RecoveryReport | None:

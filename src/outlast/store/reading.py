@@ -68,6 +68,10 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """How many tasks that recovery put back wait for approval."""
         ...
 
+    def is_recovering(self) -> bool:
+        """Whether a process is in the middle of a recovery run."""
+        ...
+
     def suspects(self, limit: int) -> tuple[Suspect, ...]:
         """Tasks that were orphaned again and again, the worst first."""
         ...

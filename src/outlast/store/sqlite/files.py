@@ -1,5 +1,6 @@
 """The files beside the database: the side folder, safe creation, modes, and their durability."""
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -42,6 +43,20 @@ class SideFolder:
         self.gate = self.path / "gate"
         self.recovery = self.path / "recovery"
         self.subscribers = self.path / "subscribers"
+
+    def is_being_recovered(self) -> bool:
+        """Whether somebody has the lock of a recovery; nothing is made by asking."""
+        try:
+            descriptor = os.open(self.recovery, os.O_RDONLY | _SAFE)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def make(self) -> None:
         """Create what is missing, privately and durably, owned like the database."""

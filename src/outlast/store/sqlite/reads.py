@@ -129,6 +129,10 @@ class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances
         """How many tasks that recovery put back wait for approval."""
         return int(self._read("counting", lambda tx: tx.value("held_recoveries")))
 
+    def is_recovering(self) -> bool:
+        """Whether a process is in the middle of a recovery run: it holds the lock for it."""
+        return self._folder.is_being_recovered()
+
     def suspects(self, limit: int) -> tuple[Suspect, ...]:
         """Tasks that were orphaned again and again, the worst first."""
         rows = self._read("reading tasks", lambda tx: tx.rows("suspects", {"limit": limit}))

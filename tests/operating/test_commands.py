@@ -1,0 +1,127 @@
+"""The same by command, under the name of whoever is logged in unless another is given."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from outlast import Outlast
+from tests.cli.shell import piped
+from tests.operating.stage import holds
+from tests.recovery.stage import crash, rows
+from tests.support.children import Child
+
+
+def run(database: Path, *words: str, **more: str) -> tuple[int, str, str]:
+    done = piped(database.parent, *words, "--store", database, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def audit(database: Path) -> list[tuple[str, ...]]:
+    return rows(database, "SELECT actor, source, action, subject FROM audit ORDER BY id")
+
+
+@pytest.mark.proves("CLI-04")
+def test_a_stuck_task_is_forced_by_name_and_audited(app: Outlast, database: Path) -> None:
+    app.enqueue("work", id="t1")
+    app.close()
+    with Child(holds, database, "w") as child:
+        assert child.hear() == ["t1"]
+        code, out, _ = run(
+            database, "task", "force", "pending", "t1", "--by", "ada", "--reason", "it hangs"
+        )
+    assert (code, out) == (0, "t1 is pending\n")
+    move = app.history("t1")[-1]
+    assert (move.actor, move.error) == ("operator/ada", "pending by operator/ada: it hangs")
+    assert audit(database) == [("operator/ada", "cli", "task.pending", "t1")]
+
+
+def test_the_login_name_stands_in_for_by(app: Outlast, database: Path) -> None:
+    app.enqueue_many("work", range(3), id=["a", "b", "c"])
+    app.close()
+    for words in ("task cancel a", "task force fail b", "task retry a", "queue pause q",
+                  "queue resume q"):  # fmt: skip
+        code, _, error = run(database, *words.split(), LOGNAME="grace")
+        assert code == 0, error
+    assert {one[0] for one in audit(database)} == {"operator/grace"}
+    assert [one[2] for one in audit(database)] == [
+        "task.cancel", "task.fail", "task.retry", "queue.pause", "queue.unpause",
+    ]  # fmt: skip
+
+
+def test_a_bulk_force_says_scope_and_count_and_waits_for_a_yes(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue_many("work", range(3), queue="q")
+    app.close()
+    words = ("task", "force", "fail", "--status", "pending", "--queue", "q")
+    code, out, error = run(database, *words)
+    assert (code, out) == (2, "")
+    assert "3 pending tasks in queue q will be failed." in error
+    assert "nothing was changed" in error
+    assert app.counts()["pending"] == 3
+    app.close()
+    code, out, _ = run(database, *words, "--yes", "--json", "--by", "ada")
+    assert code == 0
+    assert [one["status"] for one in json.loads(out)["forced"]] == ["failed"] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("explode", "t1"), "explode"),
+        (("fail",), "give the ids of tasks"),
+        (("fail", "t1", "--status", "failed"), "not both"),
+        (("fail", "t1", "--by", "a\nb"), "control characters"),
+        (("fail", "t1", "--by", ""), "non-empty"),
+        (("fail", "nobody"), "nobody"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    app: Outlast, database: Path, words: tuple[str, ...], says: str
+) -> None:
+    app.enqueue("work", id="t1")
+    app.close()
+    code, out, error = run(database, "task", "force", *words)
+    assert code not in (0, 70)
+    assert says in error + out
+    assert "Traceback" not in error
+    assert len((error or out).strip().splitlines()) == 1
+    assert app.get("t1").status == "pending"
+
+
+@pytest.mark.proves("CLI-14")
+def test_held_recoveries_are_approved_by_command(app: Outlast, database: Path) -> None:
+    app.enqueue_many("work", range(3), id=["a", "b", "c"])
+    app.close()
+    crash(database)
+    run(database, "queue", "recover", OUTLAST_RECOVERY_MODE="manual")
+    assert [app.get(one).parked for one in "abc"] == ["hold"] * 3
+    app.close()
+    assert run(database, "queue", "approve")[0] == 2
+    assert run(database, "queue", "approve", "a", "--by", "ada")[:2] == (0, "a may run\n")
+    code, _, error = run(database, "queue", "approve", "--all")
+    assert code == 2
+    assert "2 held tasks will be approved." in error
+    code, out, _ = run(database, "queue", "approve", "--all", "--yes", "--by", "ada")
+    assert (code, out) == (0, "b may run\nc may run\n")
+    assert len(app.claim("w", limit=9)) == 3
+
+
+def test_a_worker_is_declared_dead_by_name(app: Outlast, database: Path) -> None:
+    app.enqueue("work", id="t1")
+    app.close()
+    with Child(holds, database, "victim") as child:
+        assert child.hear() == ["t1"]
+        code, _, error = run(database, "worker", "mark-dead", "victim", "--by", "ada")
+        assert code != 0
+        assert "alive" in error
+        code, out, _ = run(database, "worker", "mark-dead", "victim", "--by", "ada", "--force")
+        assert (code, f"Worker victim (pid {child.pid}) is dead: 1 tasks put back" in out) == (
+            0, True,
+        )  # fmt: skip
+    assert app.history("t1")[-1].actor == "operator/ada"
+    assert "worker.mark_dead" in {one[2] for one in audit(database)}
+    code, _, error = run(database, "worker", "mark-dead", "nobody", "--by", "ada")
+    assert code == 2
+    assert "no worker called nobody" in error
