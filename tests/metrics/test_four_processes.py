@@ -59,14 +59,19 @@ def test_metrics_of_four_processes_one_of_them_killed_agree_with_the_history(
     tmp_path: Path, database: Path
 ) -> None:
     with Outlast(database) as app:
+        app.enqueue("held", id="h", priority=9)
         app.enqueue_many("quick", [{"seconds": 0.01}] * TASKS)
         app.enqueue_many("quick", [{"seconds": -1}] * POISONED, max_retries=1)
     with ExitStack() as stack:
         url = stack.enter_context(_served(tmp_path, database))
-        workers = [
-            stack.enter_context(WorkerChild(database, name, SETTINGS, concurrency=2, prefetch=4))
-            for name in "abcd"
-        ]
+
+        def started(name: str) -> WorkerChild:
+            options = {"concurrency": 2, "prefetch": 4}
+            return stack.enter_context(WorkerChild(database, name, SETTINGS, **options))
+
+        victim = started("a")
+        victim.begun("h")
+        workers = [started(name) for name in "bcd"]
         last = scraped(_text(url))
         scrapes = 0
 
@@ -81,8 +86,9 @@ def test_metrics_of_four_processes_one_of_them_killed_agree_with_the_history(
             return _total(found, "outlast_tasks_finished_total", outcome="completed")
 
         until(lambda: completed() >= TASKS // 4, "they do not begin")
-        workers[0].kill()
-        until(lambda: completed() >= TASKS, "they do not finish")
+        victim.kill()
+        victim.let_go("h")
+        until(lambda: completed() > TASKS, "they do not finish")
         until(
             lambda: completed() and _total(last, "outlast_tasks_finished_total", outcome="failed")
             == POISONED, "they do not give up",
@@ -91,7 +97,7 @@ def test_metrics_of_four_processes_one_of_them_killed_agree_with_the_history(
             lambda: completed() and _total(last, "outlast_workers_dead_total") == 1,
             "nobody notices the dead one",
         )
-        for worker in workers[1:]:
+        for worker in workers:
             worker.signal(signal.SIGTERM)
             worker.ended()
         text = _text(url)
@@ -114,7 +120,7 @@ def _assert_agrees_with_the_history(found: Scraped, database: Path) -> None:
     ran = rows("from_status = 'running' AND actor = 'worker' AND reason <> 'released'")
     assert _total(found, "outlast_attempt_duration_seconds_count") == ran
     assert _total(found, "outlast_attempts_failed_total") == 2 * POISONED
-    assert _total(found, "outlast_wait_seconds_count") == TASKS + POISONED
+    assert _total(found, "outlast_wait_seconds_count") == TASKS + POISONED + 1
     lost = rows("from_status = 'running' AND actor = 'system/recovery' AND reason <> 'released'")
     assert lost > 0, "or it was killed for nothing"
     assert _total(found, "outlast_tasks_recovered_total") == lost
