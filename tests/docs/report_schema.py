@@ -1,6 +1,6 @@
 """The JSON schema of the recovery report, made from the code. To bring it up to date:
 
-    ./run python -m tests.docs.report_schema --write
+./run python -m tests.docs.report_schema --write
 """
 
 import json

@@ -76,7 +76,7 @@ def test_every_action_of_a_recovery_has_a_line_in_the_log(
         about = [one for one in lines if f"task {task.task_id} " in one]
         assert [one for one in about if task.reason in one], about
     assert [one for one in lines if one.startswith("task stubborn cannot be taken back")]
-    assert [one for one in lines if "task task-care " in one and "action" in one]
+    assert [one for one in lines if "task task-care " in one and "leaves kind care alone" in one]
     for dead in found.dead_workers:
         assert [one for one in lines if one.startswith(f"worker {dead.worker} (pid ")]
     assert [one for one in lines if one.startswith("recovered 2 tasks, failed 2, of 2 dead")]

@@ -309,6 +309,8 @@ CREATE INDEX idx_tasks_ready_by_kind ON tasks (queue, kind, priority DESC, seq)
 
 CREATE INDEX idx_tasks_recovered ON tasks (recovery_count) WHERE recovery_count > 1;
 
+CREATE INDEX idx_transitions_acts ON transitions (pos) WHERE actor <> 'worker';
+
 CREATE INDEX idx_transitions_run ON transitions (run_id, pos) WHERE run_id IS NOT NULL;
 
 CREATE INDEX idx_transitions_task ON transitions (task_seq);
@@ -464,6 +466,24 @@ BEGIN
     UPDATE tasks SET touched_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
     WHERE seq = new.seq;
 END;
+
+CREATE VIEW audit_items AS
+SELECT x.pos, x.at, x.actor,
+       CASE WHEN x.actor <> 'system/recovery' THEN 'operator'
+            WHEN x.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END AS source,
+       x.reason AS action, t.id AS subject, x.run_id,
+       json_object('from', x.from_status, 'to', x.to_status, 'worker', x.worker_id,
+                   'attempt', x.attempt, 'error', x.error) AS data
+FROM transitions x INDEXED BY idx_transitions_acts CROSS JOIN tasks t ON t.seq = x.task_seq
+WHERE x.actor <> 'worker'
+UNION ALL
+SELECT e.pos, e.at, coalesce(e.data ->> '$.actor', 'system/recovery'),
+       CASE WHEN e.data ->> '$.actor' IS NOT NULL THEN 'operator'
+            WHEN e.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END,
+       e.kind, coalesce(e.task_id, e.data ->> '$.lock'), e.run_id, e.data
+FROM events e
+WHERE e.kind IN ('lock.expired', 'lock.freed', 'lock.released')
+   OR e.kind IN ('task.parked', 'task.unparked') AND e.data ->> '$.actor' IS NOT NULL;
 
 CREATE VIEW checkpoints AS
 SELECT c.id AS checkpoint_id,
