@@ -2,13 +2,24 @@
 
 import json
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from outlast.domain.acts import AuditRecord
 from outlast.domain.task import utc_of
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
+
+
+class Statements(NamedTuple):
+    """How a list is read on, and how from its end."""
+
+    after: str
+    newest: str
+
+
+_ACTS = Statements("audit_after", "audit_newest")
+_ITEMS = Statements("audit_items_after", "audit_items_newest")
 
 
 class Reading(Protocol):
@@ -22,14 +33,12 @@ class AuditReading:
 
     def audit(self: Reading, after: int, limit: int, is_newest: bool) -> list[AuditRecord]:
         """Acts behind a number, oldest first; or the newest of them."""
-        return self._read(
-            "reading the audit", lambda tx: _page(tx, "audit", after, limit, is_newest)
-        )
+        return self._read("reading the audit", lambda tx: _page(tx, _ACTS, after, limit, is_newest))
 
     def audit_items(self: Reading, after: int, limit: int, is_newest: bool) -> list[AuditRecord]:
         """The same item by item."""
         return self._read(
-            "reading the audit", lambda tx: _page(tx, "audit_items", after, limit, is_newest)
+            "reading the audit", lambda tx: _page(tx, _ITEMS, after, limit, is_newest)
         )
 
     def held_ids(self: Reading, limit: int) -> list[str]:
@@ -40,9 +49,12 @@ class AuditReading:
         return [task_id for (task_id,) in rows]
 
 
-def _page(tx: Transaction, name: str, after: int, limit: int, is_newest: bool) -> list[AuditRecord]:
-    statement = f"{name}_newest" if is_newest else f"{name}_after"
-    rows = tx.rows(statement, {"after": after, "limit": limit})
+def _page(
+    tx: Transaction, statements: Statements, after: int, limit: int, is_newest: bool
+) -> list[AuditRecord]:
+    rows = tx.rows(
+        statements.newest if is_newest else statements.after, {"after": after, "limit": limit}
+    )
     if is_newest:
         rows = rows[::-1]
     return [

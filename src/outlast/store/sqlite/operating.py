@@ -50,10 +50,12 @@ class Operating(Serving):
         return self._switch(queue, "unpause", now, by)
 
     def _switch(self, queue: str, verb: str, now: Instant, by: Signature | None) -> bool:
-        kind = QUEUE_PAUSED if verb == "pause" else QUEUE_RESUMED
+        is_pause = verb == "pause"
+        statement = "pause_queue" if is_pause else "unpause_queue"
+        kind = QUEUE_PAUSED if is_pause else QUEUE_RESUMED
 
         def operation(tx: Transaction) -> bool:
-            changed = tx.run(f"{verb}_queue", {"queue": queue, "now": now.utc_ms}) == 1
+            changed = tx.run(statement, {"queue": queue, "now": now.utc_ms}) == 1
             if changed:
                 actor = {} if by is None else {"actor": by.actor}
                 add_event(tx, kind, now, {"queue": queue} | actor)
