@@ -156,7 +156,23 @@ async def is_watched(app: Any, clock: ManualClock) -> None:
     await app.unsubscribe("")
 
 
+async def is_operated(app: Any, clock: ManualClock) -> None:
+    await app.enqueue_many("work", range(4), id=["t1", "t2", "t3", "t4"])
+    await app.claim("w", limit=2)
+    await app.force("t1", "pending", by="ada", reason="it hangs")
+    await app.force_many("fail", status="pending", by="ada")
+    await app.force("t2", "explode", by="ada")
+    await app.approve_recovery(by="ada")
+    await app.audit()
+    await app.audit(items=True)
+    await app.locks()
+    await app.current_lock()
+    await app.is_lock_stale()
+    await app.release_lock("x", by="ada")
+
+
 SCENES: list[Scene] = [
+    is_operated,
     goes_in_and_comes_out,
     is_settled_in_every_way,
     is_looked_at,

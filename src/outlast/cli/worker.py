@@ -94,7 +94,7 @@ def _meant(found: Sequence["WorkerInfo"], who: str) -> "WorkerInfo":
     if len(fits) == 1:
         return fits[0]
     if not fits:
-        raise click.UsageError(f"no worker called {who} is on the list; see 'outlast worker list'")
+        raise click.UsageError(f"no worker called {who} is on the list")
     shown = ", ".join(one.incarnation for one in fits[:3])
     raise click.UsageError(f"{len(fits)} workers are called {who}; give an incarnation: {shown}")
 
