@@ -130,7 +130,10 @@ def test_a_dead_worker_keeps_no_named_lock(app: Outlast, database: Path) -> None
     app.open()
     hand = Hand(database)
     stranger(app, hand, pid=2**22 + 1)
-    hand.run("INSERT INTO locks SELECT 'door', seq, name, 1, 1, 9e15, 9e15 FROM workers")
+    hand.run(
+        "INSERT INTO locks (name, holder, worker_id, token, acquired_at, expires_at,"
+        " expires_mono_ms) SELECT 'door', seq, name, 1, 1, 9e15, 9e15 FROM workers"
+    )
     assert hand.value("SELECT count(*) FROM locks") == 1
     app.heal()
     assert hand.value("SELECT count(*) FROM locks") == 0
