@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from outlast.engine.heal import heal
+from outlast.engine.recover import clean_up
 from outlast.engine.session import Session
 from outlast.engine.waker import Waker
 from outlast.errors import OutlastError
@@ -34,7 +35,7 @@ class Detector:
 
     def start(self) -> None:
         """Look from now on, unless it is switched off."""
-        if self._interval_seconds <= 0 or not self._session.settings.recovers:
+        if not self._session.settings.detects:
             return
         try:
             waker = self._waker = Waker()
@@ -63,6 +64,7 @@ class Detector:
     def _run(self, waker: Waker) -> None:
         deaths = self._session.store.listen_for_deaths()
         try:
+            self._clean_up()
             due = self._clock() + self._interval_seconds
             while not self._is_stopping:
                 left_seconds = due - self._clock()
@@ -89,6 +91,12 @@ class Detector:
             return False
         self._look()
         return True
+
+    def _clean_up(self) -> None:
+        try:
+            clean_up(self._session)
+        except OutlastError as error:
+            self._session.log.warning("clearing away old keys failed: %s", error)
 
     def _look(self) -> None:
         session = self._session

@@ -33,7 +33,14 @@ def recover(session: Session) -> None:
             if _is_due(session):
                 is_opening = not store.is_on_record
                 session.opening = _Run(session, OPENING, is_opening, session.tell).carry_out()
-    store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+    if not session.settings.detects:
+        # Nobody would do it later.
+        clean_up(session)
+
+
+def clean_up(session: Session) -> None:
+    """What can wait until the store is served, and is done by the detector when it begins."""
+    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
 
 
 def _is_due(session: Session) -> bool:
