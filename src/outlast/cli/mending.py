@@ -123,7 +123,10 @@ def _status(status: "RecoveryStatus") -> View:
         lines = ["RECOVERY IS SWITCHED OFF: tasks of dead workers stay as they are."]
     lines.append("There is something to recover." if status.is_due else "Nothing is due.")
     if status.held_tasks:
-        lines.append(f"{status.held_tasks} recovered tasks wait for approval.")
+        lines.append(
+            f"{status.held_tasks} recovered tasks are held and wait for approval by"
+            " app.unpark(task_id)."
+        )
     lines += [
         f"Task {one.task_id} ({one.kind}, {one.status}) was lost {one.recoveries} times:"
         f" {one.likely_cause}."

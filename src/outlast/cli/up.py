@@ -68,7 +68,7 @@ def work(
             unfinished = sum(app.backlog(queue, limit=1).unfinished for queue in queues)
             return Figures(tally.completed, tally.failed, running, max(0, unfinished - running))
 
-        failed_before = app.counts()["failed"]
+        failed_before = app.counts()["failed"] - _failed_at_opening(app)
         began = time.monotonic()
         with watching(look, is_quiet=common.as_json or not is_watched):
             tally = worker.run(until_empty)
@@ -87,6 +87,12 @@ def work(
     show(common, View(data, [Lines(_summary(data))]))
     # A service that was told to stop did what it was told, whatever its tasks did.
     return Exit.NO if until_empty and failed > 0 else Exit.FINE
+
+
+def _failed_at_opening(app: "Outlast") -> int:
+    """Tasks that this very start gave up: they count among those that failed meanwhile."""
+    report = app.last_report()
+    return report.tasks_failed if report is not None and report.pid == os.getpid() else 0
 
 
 def _loaded(common: Common, target: str) -> "Outlast":

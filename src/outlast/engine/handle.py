@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,9 @@ from outlast.clock import Clock, Instant, SystemClock
 from outlast.engine.detector import Detector
 from outlast.engine.heal import Recovery
 from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.engine.session import Session, policy_of
 from outlast.engine.settle import release_all
-from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
+from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreBusy, StoreReplaced
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
 from outlast.store.base import Backend, StoreReads
@@ -32,6 +33,7 @@ class StoreHandle:
         recovery: Recovery | None,
         *,
         log: logging.Logger,
+        is_guest: bool = False,
     ) -> None:
         if settings is not None and not isinstance(settings, Settings):
             raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
@@ -44,6 +46,7 @@ class StoreHandle:
         """The present moment, from the injected clock."""
         self._recovery = recovery or recover
         self._log = log
+        self._is_guest = is_guest
         self._reset()
 
     def _reset(self) -> None:
@@ -108,14 +111,16 @@ class StoreHandle:
                 return self._looking
             self._drop()
             self._looking = self._backend.look(self._real_path(), self.settings)
-            if self._looking.orphans_are_there(self.now(), self.settings.patience):
+            if self._looking.orphans_are_there(
+                self.now(), self.settings.patience, policy_of(self.settings)
+            ):
                 what = (
                     "due and runs when it is next opened to serve"
                     if self.settings.recovers
                     else "switched off, and they stay"
                 )
                 self._log.warning(
-                    "%s holds tasks of dead workers: recovery is %s", self._path, what
+                    "%s holds tasks whose holders are gone: recovery is %s", self._path, what
                 )
             return self._looking
 
@@ -149,13 +154,18 @@ class StoreHandle:
             loading.refuse_while_loading()
         store = self._backend.serve(self._real_path(), self.settings, self.now())
         session = Session(store, self._clock, self.settings, self._log, tell=tell)
+        session.is_guest = self._is_guest
         try:
             self._recovery(session)
-            self._detector = Detector(session)
-            self._detector.start()
+            detector = Detector(session)
+            # One who is forgotten unclosed has no use for a thread that looks on.
+            self._forgotten = weakref.finalize(self, detector.let_go)
+            self._forgotten.atexit = False
+            self._detector = detector
+            detector.start()
         except BaseException as error:
             self._backend.leave(store, self.now())
-            if isinstance(error, OutlastError):
+            if isinstance(error, OutlastError) and not isinstance(error, StoreBusy):
                 raise RecoveryFailed(
                     f"{self._path} could not be made ready: {error}; nothing was handed out"
                 ) from error
@@ -166,6 +176,7 @@ class StoreHandle:
         session, self._session = self._session, None
         detector, self._detector = self._detector, None
         if detector is not None:
+            self._forgotten.detach()
             detector.stop()
         if session is not None:
             session.ended = True

@@ -13,6 +13,7 @@ from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, Un
 from outlast.domain.task import utc_of
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
+from outlast.settings.recovering import kept
 from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
@@ -73,7 +74,7 @@ class _Run:
         opened = self._store.opened if self._is_opening else ALREADY_OPEN
         start = RunStart(
             self._trigger, opened.previous, opened.crashed_at_ms, opened.wal_bytes,
-            opened.wal_frames_moved,
+            opened.wal_frames_moved, None if session.is_guest else kept(session.settings),
         )  # fmt: skip
         run_id = self._store.begin_run(start, session.now(), self._is_opening)
         self._note_the_opening(opened)

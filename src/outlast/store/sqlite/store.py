@@ -226,6 +226,8 @@ class SqliteStore(Handing, Beating, Recovering):
     def purge_keys(self, now: Instant, limit: int) -> int:
         """Drop expired keys, but none whose task is still alive."""
         values = {"now": now.utc_ms, "limit": limit}
+        if not self._read("looking for old keys", lambda tx: tx.row("keys_expired", values)):
+            return 0
         return self._write("purge", lambda tx: tx.run("purge_keys", values))
 
     def heal(
