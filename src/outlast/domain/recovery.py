@@ -152,8 +152,9 @@ def likely_cause(
     if crashes >= expiries and beside is not None:
         return f"it ran beside task {beside}, which was lost more often and may be the one to blame"
     if crashes >= expiries and others:
+        beside_whom = "another task" if others == 1 else f"{others} other tasks"
         return (
-            f"its process died while it ran beside {others} other tasks; run it alone, or with"
+            f"its process died while it ran beside {beside_whom}; run it alone, or with"
             ' isolation="process", to see which of them is to blame'
         )
     if crashes >= expiries:
