@@ -263,9 +263,9 @@ def test_keys_are_purged_once_the_run_is_on_record_and_never_many_at_once(
     seen: list[tuple[bool, int]] = []
     genuine = SqliteStore.purge_keys
 
-    def watched(store: SqliteStore, now: Any, limit: int) -> int:
+    def watched(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
         seen.append((store.is_on_record, limit))
-        return genuine(store, now, limit)
+        return genuine(store, now, limit, looks_first)
 
     monkeypatch.setattr(SqliteStore, "purge_keys", watched)
     app.open()
@@ -279,7 +279,7 @@ def test_what_can_wait_does_not_hold_up_the_start(
     """Old keys are cleared away by another thread, however long that takes."""
     begun, may_end = threading.Event(), threading.Event()
 
-    def slow(store: SqliteStore, now: Any, limit: int) -> int:
+    def slow(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
         begun.set()
         may_end.wait(60)
         return 0

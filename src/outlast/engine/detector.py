@@ -111,7 +111,7 @@ class Detector:
 
     def _clean_up(self) -> None:
         try:
-            clean_up(self._session)
+            clean_up(self._session, looks_first=True)
         except Exception as error:
             self._session.log.warning("clearing away old keys failed: %s", error)
 

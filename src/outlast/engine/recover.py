@@ -39,9 +39,9 @@ def recover(session: Session) -> None:
         clean_up(session)
 
 
-def clean_up(session: Session) -> None:
+def clean_up(session: Session, looks_first: bool = False) -> None:
     """What can wait until the store is served, and is done by the detector when it begins."""
-    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE, looks_first)
 
 
 def _is_due(session: Session) -> bool:
