@@ -52,8 +52,10 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
         clock: Clock | None = None,
         recovery: Recovery | None = None,
         logger: logging.Logger | None = None,
+        guest: bool = False,
     ) -> None:
-        self._handle = handle_on(target, settings, clock, recovery, logger)
+        """A guest, such as an operator's command, leaves no recovery settings in the store."""
+        self._handle = handle_on(target, settings, clock, recovery, logger, is_guest=guest)
         self._functions = Functions(self._handle.serve)
         self._intake = Intake(self._handle, self._functions, self.wait)
         self.path = self._handle.path
@@ -258,10 +260,13 @@ def handle_on(
     clock: Clock | None,
     recovery: Recovery | None,
     logger: logging.Logger | None,
+    *,
+    is_guest: bool = False,
 ) -> StoreHandle:
     """How a store will be opened; nothing is touched yet."""
     log = our_logger() if logger is None else Log(logger, {})
-    return StoreHandle(backend(), database_path(target), settings, clock, recovery, log=log)
+    path = database_path(target)
+    return StoreHandle(backend(), path, settings, clock, recovery, log=log, is_guest=is_guest)
 
 
 def backend() -> Backend:

@@ -130,6 +130,7 @@ async def is_mended(app: Any, clock: ManualClock) -> None:
     await app.recovery_stats()
     await app.recovery_plan()
     report = await app.recover()
+    await app.recovery_settings()
     await app.recovered(report.run_id)
     await app.recovered(report.run_id, limit=1)
     await app.last_report()

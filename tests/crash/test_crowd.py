@@ -192,4 +192,6 @@ def assert_it_was_a_crowd(history: History, stored: Stored) -> None:
     assert endings["crash_retry"] > 0, endings
     assert endings["lease_expired_retry"] > 0, endings
     holders = {call.worker for call in history.of("claim") if call.value}
-    assert len(holders) >= PROCESSES + len(VICTIMS)
+    # On a machine that is busy with other things, a victim may be killed before its first claim
+    # was answered; that somebody was killed with tasks in hand is told by the endings above.
+    assert len(holders) >= PROCESSES

@@ -1,6 +1,8 @@
 """The detector: in every serving process somebody looks for the dead, also where nobody claims."""
 
+import gc
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -84,14 +86,16 @@ def test_a_look_that_comes_too_late_is_skipped_and_the_next_one_is_not(
         assert app.get("t").status == "pending"
 
 
+@pytest.mark.parametrize("error", [StoreError, OSError, apsw.Error])
 def test_an_error_is_told_and_the_next_look_is_taken(
     app: Outlast,
     detector: Detector,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    error: type[Exception],
 ) -> None:
     def fails(*arguments: object) -> bool:
-        raise StoreError("the disk is gone")
+        raise error("the disk is gone")
 
     app.enqueue("work", id="t")
     with crashed_holder(app.path, ["t"]):
@@ -255,3 +259,44 @@ def test_a_worker_is_not_dead_while_the_transaction_that_takes_its_tasks_fails(
         assert (app.get("t").status, events(app.path)) == ("running", [])
         assert app.heal().dead_workers == ("w",)
     assert app.get("t").status == "pending"
+
+
+def test_an_object_that_is_forgotten_and_never_closed_leaves_no_thread_and_no_descriptor(
+    database: Path,
+) -> None:
+    """Each request of a server makes its own, say; the store stays open with the first."""
+
+    def open_ones() -> tuple[int, int]:
+        gc.collect()
+        names = [thread.name for thread in threading.enumerate()]
+        return names.count("outlast-detector"), len(os.listdir("/proc/self/fd"))
+
+    with Outlast(database) as app:
+        app.enqueue("work")
+        before = open_ones()
+        for _ in range(5):
+            Outlast(database).enqueue("work")
+        # Those that other tests forgot may go meanwhile.
+        until(
+            lambda: all(now <= then for now, then in zip(open_ones(), before, strict=True)),
+            "detectors without an object look on",
+        )
+    for _ in range(5):
+        app._handle._backend.leave(store_of(app.open()), app._handle.now())
+    app.close()
+
+
+def test_who_stops_it_waits_for_a_batch_and_not_for_all_of_them(
+    make_app: Callable[..., Outlast], caplog: pytest.LogCaptureFixture
+) -> None:
+    app = make_app(heal_batch=1)
+    app.enqueue_many("work", range(3), id=["a", "b", "c"])
+    with crashed_holder(app.path, ["a", "b", "c"]):
+        detector = Detector(app._handle.serve())
+        detector._interval_seconds = 60
+        detector.stop()
+        detector.tick()
+    assert app.counts()["running"] == 2
+    assert "failed" not in caplog.text
+    app.heal()
+    assert app.counts()["running"] == 0, "the next one goes on"

@@ -1,6 +1,7 @@
 """Tasks that are lost again and again: bounded, explained in a sentence, and shown to a person."""
 
 import re
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -109,3 +110,20 @@ def test_the_peak_a_worker_told_of_stands_in_the_error(
         holder.kill()
         app.heal()
     assert ("peak 3.9 GiB" in (app.get("t").error or "")) == (peak is not None)
+
+
+def test_the_worst_are_found_as_fast_among_many(
+    make_app: Callable[..., Outlast], database: Path
+) -> None:
+    """Only of those that are shown is it asked whom they were lost with."""
+    app = make_app(synchronous="normal")
+    app.enqueue_many("work", [None] * 2000)
+    app.close()
+    for n in range(2):
+        with Holder(database, f"w{n}") as holder:
+            holder.claims(2000, lease="1h")
+            holder.kill()
+        app.open().close()
+    began = time.monotonic()
+    assert len(suspects(app)) == 10
+    assert time.monotonic() - began < 1

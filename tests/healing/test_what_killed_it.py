@@ -93,6 +93,20 @@ def test_a_task_that_dies_beside_another_is_not_blamed_for_it(app: Outlast) -> N
     )
 
 
+def test_of_those_that_always_die_together_none_is_named_the_culprit(app: Outlast) -> None:
+    app.enqueue_many("work", range(3))
+    for round_number in range(4):
+        with Holder(app.path, f"w{round_number}") as holder:
+            assert len(holder.claims(3)) == 3
+            holder.signal(signal.SIGKILL)
+            holder.wait()
+        app.heal()
+    suspects = app.recovery_status().suspects
+    assert [one.recoveries for one in suspects] == [4, 4, 4]
+    for one in suspects:
+        assert one.likely_cause.startswith("its process died while it ran beside 2 other tasks")
+
+
 def test_the_most_memory_a_process_was_seen_to_use_survives_it(tmp_path: Path) -> None:
     lock = lock_file(tmp_path)
     lock.note(Grant(7, 1, 1))

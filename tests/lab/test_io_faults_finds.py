@@ -1,6 +1,7 @@
 """The experiment can fail: it finds what a failing disk does to a queue that handles it badly."""
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def test_a_failed_commit_that_is_told_as_a_refusal_is_found(tmp_path: Path) -> N
         WRITER,
         (DOUBT, "            self._fail(members, error)\n"),
         "io",
-        "enqueue: sync wal 3 late deadly",
+        "enqueue: sync wal 4 late deadly",
     )
     assert "phantom" in found(told)
 
@@ -54,9 +55,9 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
         "store/sqlite/store.py",
         ('        self._write("resolve", lambda tx: tx.run("bump_fence"))\n', ""),
         "io",
-        "enqueue: sync wal 3 late deadly",
+        "enqueue: sync wal 4 late deadly",
     )
-    assert "resolve(e-2) said None, and it is pending" in found(told)
+    assert re.search(r"resolve\(e-\d\) said None, and it is pending", found(told))
 
 
 @pytest.mark.timeout(300)

@@ -113,7 +113,7 @@ def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
             return settle.move(tx, found, this.now, run_id=this.run_id)
 
         while found := self._readers.read("planted", find):
-            tally.add(self._write("heal", partial(taken, found=found)))
+            tally.add(found, self._write("heal", partial(taken, found=found)))
         self._write("heal", sweep.last)
 
     monkeypatch.setattr(heal.Healer, "_in_batches", in_two)

@@ -43,7 +43,7 @@ def test_a_second_recovery_waits_for_the_first_and_names_it(
     turn = os.open(SideFolder(database).recovery, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        with pytest.raises(RecoveryFailed, match=f"being recovered by process {os.getpid()}"):
+        with pytest.raises(StoreBusy, match=f"being recovered by process {os.getpid()}"):
             app.claim("w")
     finally:
         os.close(turn)

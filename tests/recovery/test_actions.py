@@ -295,3 +295,13 @@ def test_in_manual_mode_what_is_beyond_its_budget_fails_as_ever(
     crash(database)
     assert app.recover().tasks_failed == 1
     assert app.get("t").status == "failed"
+
+
+@pytest.mark.proves("REC-24")
+def test_what_is_left_alone_is_not_said_to_be_due(make_app: Make, clock: ManualClock) -> None:
+    app = make_app(recovery_action_by_kind={"work": "none"})
+    app.enqueue_many("work", [1], id=["t"])
+    app.claim("w", lease="10s")
+    clock.advance("11s")
+    assert app.heal().entries_reclaimed == 0
+    assert not app.recovery_status().is_due

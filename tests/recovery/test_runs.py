@@ -1,5 +1,6 @@
 """What a run keeps of itself: candidates, counts, time, batches; and that a second one is idle."""
 
+import threading
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -262,10 +263,30 @@ def test_keys_are_purged_once_the_run_is_on_record_and_never_many_at_once(
     seen: list[tuple[bool, int]] = []
     genuine = SqliteStore.purge_keys
 
-    def watched(store: SqliteStore, now: Any, limit: int) -> int:
+    def watched(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
         seen.append((store.is_on_record, limit))
-        return genuine(store, now, limit)
+        return genuine(store, now, limit, looks_first)
 
     monkeypatch.setattr(SqliteStore, "purge_keys", watched)
     app.open()
     assert seen == [(True, 500)]
+
+
+@pytest.mark.proves("REC-23")
+def test_what_can_wait_does_not_hold_up_the_start(
+    make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old keys are cleared away by another thread, however long that takes."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
+        begun.set()
+        may_end.wait(60)
+        return 0
+
+    monkeypatch.setattr(SqliteStore, "purge_keys", slow)
+    app = make_app(detection_interval_seconds=60).open()
+    assert begun.wait(60)
+    assert app.enqueue("work", id="served").status == "pending"
+    assert not may_end.is_set()
+    may_end.set()

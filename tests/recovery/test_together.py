@@ -84,3 +84,40 @@ def test_no_two_of_them_recover_at_the_same_time(
     for started, completed in zip(said[::2], said[1::2], strict=True):
         assert (started[0], completed[0]) == ("recovery.started", "recovery.completed")
         assert started[1] == completed[1]
+
+
+def _forks_while_it_recovers(path: str) -> None:
+    import os
+    import threading
+
+    from outlast import Batch, Outlast, Settings
+    from tests.support.childside import hear, say
+
+    app = Outlast(path, settings=Settings(detection_interval_seconds=0))
+    under_way, go_on = threading.Event(), threading.Event()
+
+    def pauses(batch: Batch) -> None:
+        under_way.set()
+        go_on.wait()
+
+    recovering = threading.Thread(target=app.recover, args=(pauses,))
+    recovering.start()
+    under_way.wait()
+    reads, writes = os.pipe()
+    if os.fork() == 0:
+        os.close(writes)
+        os.read(reads, 1)
+        os._exit(0)
+    go_on.set()
+    recovering.join()
+    say("recovered")
+    hear()
+
+
+@pytest.mark.proves("REC-09")
+def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting_afterwards(
+    crashed: Path, make_app: Callable[..., Outlast]
+) -> None:
+    with Child(_forks_while_it_recovers, crashed) as child:
+        assert child.hear() == "recovered"
+        assert make_app(open_timeout_seconds=0.2).open().counts()["pending"] == 2

@@ -141,12 +141,12 @@ def test_a_claim_of_another_process_waits_for_it_too(
 
 
 def _is_impatient(path: str) -> None:
-    from outlast import Outlast, RecoveryFailed, Settings
+    from outlast import Outlast, Settings, StoreBusy
     from tests.support.childside import say
 
     try:
         Outlast(path, settings=Settings(open_timeout_seconds=0.05)).enqueue("work")
-    except RecoveryFailed as error:
+    except StoreBusy as error:
         say(str(error))
 
 

@@ -78,8 +78,10 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
         clock: Clock | None = None,
         recovery: Recovery | None = None,
         logger: logging.Logger | None = None,
+        guest: bool = False,
     ) -> None:
-        self._handle = handle_on(target, settings, clock, recovery, logger)
+        """A guest, such as an operator's command, leaves no recovery settings in the store."""
+        self._handle = handle_on(target, settings, clock, recovery, logger, is_guest=guest)
         self._functions = Functions(self._handle.serve)
         self._app = _SharingOutlast(self._handle, self._functions)
         self._hop = Hop()
@@ -373,6 +375,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
     last_report = _hopping(Outlast.last_report)
     recovered = _hopping(Outlast.recovered)
     recovery_report = _hopping(Outlast.recovery_report)
+    recovery_settings = _hopping(Outlast.recovery_settings)
     heal = _hopping(Outlast.heal)
     recovery_stats = _hopping(Outlast.recovery_stats)
     reclaim_stale = _hopping(Outlast.reclaim_stale)

@@ -127,7 +127,10 @@ def _status(status: "RecoveryStatus") -> View:
         lines.append("A recovery is running now.")
     lines.append("There is something to recover." if status.is_due else "Nothing is due.")
     if status.held_tasks:
-        lines.append(f"{status.held_tasks} recovered tasks wait for approval.")
+        lines.append(
+            f"{status.held_tasks} recovered tasks are held and wait for approval by"
+            " app.unpark(task_id)."
+        )
     lines += [
         f"Task {one.task_id} ({one.kind}, {one.status}) was lost {one.recoveries} times:"
         f" {one.likely_cause}."

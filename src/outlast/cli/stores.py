@@ -1,5 +1,6 @@
 """Which store a command speaks to, and how it is opened: to look, to change, or to be made."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from outlast.cli.verbs import Common
-from outlast.errors import StoreNotFound
+from outlast.errors import OutlastError, StoreNotFound
 
 if TYPE_CHECKING:
     from outlast import Outlast
-    from outlast.settings import Loaded
+    from outlast.settings import Loaded, Settings
 
 _NO_STORE = (
     "no store is chosen; give --store PATH, set OUTLAST_STORE, or name it in the settings file"
@@ -42,7 +43,27 @@ def chosen(common: Common) -> "Outlast":
     target = common.store or found.store
     if not target:
         raise click.UsageError(_NO_STORE)
-    return Outlast(target, settings=found.settings)
+    return Outlast(target, settings=_obeying(target, found), guest=True)
+
+
+def _obeying(target: str, found: "Loaded") -> "Settings":
+    """The recovery settings of the program whose store it is, unless this call names its own."""
+    from outlast import Outlast
+    from outlast.settings.recovering import obeying
+
+    # What there is to say about the store, the command says itself.
+    silent = logging.getLogger("outlast.glance")
+    silent.disabled = True
+    look = Outlast(target, settings=found.settings, logger=silent, guest=True)
+    if not os.path.lexists(look.path):
+        return found.settings
+    try:
+        return obeying(found.settings, found.given, look.recovery_settings())
+    except OutlastError:
+        # Whatever is wrong with it is told by the command itself.
+        return found.settings
+    finally:
+        look.close()
 
 
 def loaded(common: Common) -> "Loaded":

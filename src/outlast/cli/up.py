@@ -71,7 +71,7 @@ def work(
             unfinished = sum(app.backlog(queue, limit=1).unfinished for queue in queues)
             return Figures(tally.completed, tally.failed, running, max(0, unfinished - running))
 
-        failed_before = app.counts()["failed"]
+        failed_before = app.counts()["failed"] - _failed_at_opening(app)
         began = time.monotonic()
         with watching(look, is_quiet=common.as_json or not is_watched):
             tally = worker.run(until_empty, _acknowledge)
@@ -106,6 +106,12 @@ def _acknowledge(at_once: bool) -> None:
         # A terminal has shown ^C, or a bar, on the line where the cursor is.
         start = "\n" if os.isatty(STDERR) else ""
         os.write(STDERR, f"{start}{PROGRAM}: {said}\n".encode())
+
+
+def _failed_at_opening(app: "Outlast") -> int:
+    """Tasks that this very start gave up: they count among those that failed meanwhile."""
+    report = app.last_report()
+    return report.tasks_failed if report is not None and report.pid == os.getpid() else 0
 
 
 def _loaded(common: Common, target: str) -> "Outlast":

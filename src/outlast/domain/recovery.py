@@ -169,13 +169,21 @@ def likely_cause(
     died_of: str | None,
     *,
     beside: str | None = None,
+    others: int = 0,
 ) -> str:
     """What a task that is orphaned again and again probably suffers from.
 
-    `beside` is a task that was lost in the same process, and more often.
+    `beside` is a task that was lost in the same process, and more often; `others` is how many
+    tasks were lost together with it at all.
     """
     if crashes >= expiries and beside is not None:
         return f"it ran beside task {beside}, which was lost more often and may be the one to blame"
+    if crashes >= expiries and others:
+        beside_whom = "another task" if others == 1 else f"{others} other tasks"
+        return (
+            f"its process died while it ran beside {beside_whom}; run it alone, or with"
+            ' isolation="process", to see which of them is to blame'
+        )
     if crashes >= expiries:
         said = f": {died_of}" if died_of else ""
         return f"it ends the process that runs it ({crashes} times){said}"

@@ -4,21 +4,29 @@ It runs in a thread of its own. Claims heal too; the detector is for those who n
 sums up what metrics count, so that whoever looks finds little left to read.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
 
 from outlast.engine.heal import heal
+from outlast.engine.recover import clean_up
 from outlast.engine.session import Session
 from outlast.engine.waker import Waker
-from outlast.errors import OutlastError
 from outlast.store.future import Ear
+from outlast.store.records import Batch
 
 # Helpers of the dead, which hold its lock on, may outlive it by a moment.
 SECOND_LOOK_SECONDS = 1.0
 # A tick that comes this much later than it should: the process was stopped, or the machine slept,
 # and so may those be whose silence is to be judged.
 LATE = 2.0
+# Claims look too, and so does the next start.
+NOBODY_LOOKS = "nobody looks for dead workers by itself: %s"
+
+
+class _Stopping(Exception):
+    """The detector is to stop in the middle of a look."""
 
 
 class Detector:
@@ -32,38 +40,48 @@ class Detector:
         self._is_stopping = False
         self._thread: threading.Thread | None = None
         self._ticked_at = clock()
+        self._pid = os.getpid()
 
     def start(self) -> None:
         """Look from now on, unless it is switched off."""
-        if self._interval_seconds <= 0 or not self._session.settings.recovers:
+        if not self._session.settings.detects:
             return
         try:
-            waker = self._waker = Waker()
+            waker = Waker()
             thread = threading.Thread(
                 target=self._run, args=(waker,), name="outlast-detector", daemon=True
             )
-            thread.start()
-        except (RuntimeError, OSError) as error:
-            # Claims look too, and so does the next start.
-            self._session.log.warning("nobody looks for dead workers by itself: %s", error)
+        except OSError as error:
+            self._session.log.warning(NOBODY_LOOKS, error)
             return
-        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError as error:
+            waker.close()
+            self._session.log.warning(NOBODY_LOOKS, error)
+            return
+        self._waker, self._thread = waker, thread
 
     def stop(self) -> None:
         """Stop looking, and wait for a look that is under way."""
-        self._is_stopping = True
-        waker, self._waker = self._waker, None
+        self.let_go()
         thread, self._thread = self._thread, None
-        if waker is not None:
-            waker.wake()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+
+    def let_go(self) -> None:
+        """Stop looking soon; waits for nobody, so that a garbage collector may call it."""
+        if os.getpid() != self._pid:
+            return
+        self._is_stopping = True
+        waker, self._waker = self._waker, None
         if waker is not None:
-            waker.close()
+            waker.wake()
 
     def _run(self, waker: Waker) -> None:
         deaths = self._session.store.listen_for_deaths()
         try:
+            self._clean_up()
             due = self._clock() + self._interval_seconds
             while not self._is_stopping:
                 left_seconds = due - self._clock()
@@ -75,6 +93,7 @@ class Detector:
                     self._look()
         finally:
             deaths.close()
+            waker.close()
 
     def _sleep(self, deaths: Ear, waker: Waker, seconds: float) -> bool:
         """True when it ends early because somebody died."""
@@ -91,13 +110,27 @@ class Detector:
         self._look()
         return True
 
+    def _clean_up(self) -> None:
+        try:
+            clean_up(self._session, looks_first=True)
+        except Exception as error:
+            self._session.log.warning("clearing away old keys failed: %s", error)
+
+    def _break_off(self, batch: Batch) -> None:
+        """Between two batches: who stops us need not wait for all of them."""
+        if self._is_stopping:
+            raise _Stopping
+
     def _look(self) -> None:
         session = self._session
         try:
             if session.store.healing_is_due(
                 session.now(), session.settings.patience, session.policy
             ):
-                heal(session)
+                heal(session, self._break_off)
             session.store.fold_metrics()
-        except OutlastError as error:
+        except _Stopping:
+            session.log.debug("a look for dead workers was broken off; the next one goes on")
+        except Exception as error:
+            # Whatever it was, it must not be the end of all looking.
             session.log.warning("looking for dead workers failed: %s", error)

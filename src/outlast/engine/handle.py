@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from outlast.engine.detector import Detector
 from outlast.engine.heal import Recovery
 from outlast.engine.lock_keeping import let_all_go
 from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.engine.session import Session, policy_of
 from outlast.engine.settle import release_all
 from outlast.engine.tracing import Tracing
-from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreReplaced
+from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreBusy, StoreReplaced
 from outlast.logs import Log, about
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
@@ -34,6 +35,7 @@ class StoreHandle:
         recovery: Recovery | None,
         *,
         log: Log,
+        is_guest: bool = False,
     ) -> None:
         if settings is not None and not isinstance(settings, Settings):
             raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
@@ -48,6 +50,7 @@ class StoreHandle:
         self.tracing: Tracing | None = None
         """Who is told of each enqueue, if anybody is."""
         self._log = log
+        self._is_guest = is_guest
         self._reset()
 
     def _reset(self) -> None:
@@ -112,14 +115,16 @@ class StoreHandle:
                 return self._looking
             self._drop()
             self._looking = self._backend.look(self._real_path(), self.settings)
-            if self._looking.orphans_are_there(self.now(), self.settings.patience):
+            if self._looking.orphans_are_there(
+                self.now(), self.settings.patience, policy_of(self.settings)
+            ):
                 what = (
                     "due and runs when it is next opened to serve"
                     if self.settings.recovers
                     else "switched off, and they stay"
                 )
                 self._log.warning(
-                    "%s holds tasks of dead workers: recovery is %s",
+                    "%s holds tasks whose holders are gone: recovery is %s",
                     self._path,
                     what,
                     extra=about(store=self._path),
@@ -165,13 +170,18 @@ class StoreHandle:
             loading.refuse_while_loading()
         store = self._backend.serve(self._real_path(), self.settings, self.now())
         session = Session(store, self._clock, self.settings, self._log, tell=tell)
+        session.is_guest = self._is_guest
         try:
             self._recovery(session)
-            self._detector = Detector(session)
-            self._detector.start()
+            detector = Detector(session)
+            # One who is forgotten unclosed has no use for a thread that looks on.
+            self._forgotten = weakref.finalize(self, detector.let_go)
+            self._forgotten.atexit = False
+            self._detector = detector
+            detector.start()
         except BaseException as error:
             self._backend.leave(store, self.now())
-            if isinstance(error, OutlastError):
+            if isinstance(error, OutlastError) and not isinstance(error, StoreBusy):
                 raise RecoveryFailed(
                     f"{self._path} could not be made ready: {error}; nothing was handed out"
                 ) from error
@@ -182,6 +192,7 @@ class StoreHandle:
         session, self._session = self._session, None
         detector, self._detector = self._detector, None
         if detector is not None:
+            self._forgotten.detach()
             detector.stop()
         if session is not None:
             session.ended = True

@@ -1,6 +1,7 @@
 """Taking back what is stale: the whole rule, at open, at claim, and when called."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
@@ -12,7 +13,7 @@ from outlast.domain.task import utc_of
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
 from outlast.store.base import StoreReads
-from outlast.store.records import RecoveryPolicy
+from outlast.store.records import Batch, RecoveryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ class Recovery(Protocol):
         ...
 
 
-def heal(session: Session) -> RecoveryStats:
-    """Heal now, whatever was healed a moment ago."""
+def heal(session: Session, tell: Callable[[Batch], None] | None = None) -> RecoveryStats:
+    """Heal now, whatever was healed a moment ago; `tell` hears of batches, and may break it off."""
     now = session.now()
-    healed = session.store.heal(now, session.policy, is_thorough=True)
+    healed = session.store.heal(now, session.policy, tell=tell, is_thorough=True)
     return RecoveryStats(
         healed.put_back, healed.failed, healed.dead_workers, utc_of(now.utc_ms), healed.locks_freed
     )
@@ -78,7 +79,9 @@ def heal_before_claim(session: Session, force: bool) -> bool:
     now = session.now()
     last = session.store.healed_at_mono_ms
     interval_ms = session.settings.heal_interval_seconds * 1000
-    if not force and last is not None and now.mono_ms - last < interval_ms:
+    # What cannot be moved is found again and again; looking for it at each empty claim is in vain.
+    is_patient = not force or session.met_unfit
+    if is_patient and last is not None and now.mono_ms - last < interval_ms:
         return False
     session.store.healed_at_mono_ms = now.mono_ms
     try:
@@ -88,4 +91,5 @@ def heal_before_claim(session: Session, force: bool) -> bool:
     except OutlastError as error:
         session.log.warning("healing before a claim failed, the claim goes on: %s", error)
         return False
+    session.met_unfit = bool(healed.unfit)
     return healed.put_back > 0

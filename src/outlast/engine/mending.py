@@ -1,10 +1,12 @@
 """The verbs of an Outlast object around recovery: what was found, what would be done, doing it."""
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.integrity import IntegrityResult
+from outlast.domain.lifecycle import RecoveryAction
 from outlast.domain.names import checked_whole
 from outlast.domain.recovery import (
     Decision,
@@ -23,6 +25,7 @@ MAX_PLANNED = 100_000
 SUSPECTS_SHOWN = 10
 
 
+@runtime_checkable
 class QueueRecovery(Protocol):
     """Recovery of a queue, as an `Outlast` answers it; for programs that bring a stand-in."""
 
@@ -68,8 +71,14 @@ class Mending:
     def recovery_plan(self, limit: int = 1000) -> list[Decision]:
         """What recovery would do with the running tasks, and why; nothing is changed."""
         limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
-        decisions = self._handle.look().plan(self._handle.now(), policy_of(self._handle.settings))
-        return [one for one, _ in zip(decisions, range(limit), strict=False)]
+        settings = self._handle.settings
+        decisions = self._handle.look().plan(self._handle.now(), policy_of(settings))
+        planned = [one for one, _ in zip(decisions, range(limit), strict=False)]
+        return planned if settings.recovers else [_left_alone(one) for one in planned]
+
+    def recovery_settings(self) -> str | None:
+        """The recovery settings that whoever served this store last has left in it, as JSON."""
+        return self._handle.look().recovery_settings()
 
     def recovery_status(self) -> RecoveryStatus:
         """Whether recovery is on, how the last run went, and what waits for it or for approval."""
@@ -77,7 +86,7 @@ class Mending:
         return RecoveryStatus(
             mode=settings.mode,
             action=settings.recovery_action,
-            is_due=reads.orphans_are_there(now, settings.patience),
+            is_due=reads.orphans_are_there(now, settings.patience, policy_of(settings)),
             held_tasks=reads.held_count(),
             dead_workers=reads.dead_workers(now, settings.patience),
             suspects=reads.suspects(SUSPECTS_SHOWN),
@@ -140,3 +149,9 @@ class Mending:
     def check_integrity(self, quick: bool = False) -> IntegrityResult:
         """Check the file by SQLite's own means; nothing is repaired."""
         return self._handle.serve().store.check(quick)
+
+
+def _left_alone(planned: Decision) -> Decision:
+    """The same while recovery is switched off."""
+    because = f"{planned.because}; recovery is switched off"
+    return replace(planned, action=RecoveryAction.NONE, to="running", reason="off", because=because)

@@ -18,6 +18,7 @@ from outlast.domain.worker import PreviousStop
 from outlast.engine.session import Session
 from outlast.errors import OutlastError
 from outlast.logs import IDS_LISTED, about
+from outlast.settings.recovering import kept
 from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
 
 KEYS_PURGED_AT_ONCE = 500
@@ -39,7 +40,14 @@ def recover(session: Session) -> None:
             if _is_due(session):
                 is_opening = not store.is_on_record
                 session.opening = _Run(session, OPENING, is_opening, session.tell).carry_out()
-    store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE)
+    if not session.settings.detects:
+        # Nobody would do it later.
+        clean_up(session)
+
+
+def clean_up(session: Session, looks_first: bool = False) -> None:
+    """What can wait until the store is served, and is done by the detector when it begins."""
+    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE, looks_first)
 
 
 def _is_due(session: Session) -> bool:
@@ -73,7 +81,7 @@ class _Run:
         opened = self._store.opened if self._is_opening else ALREADY_OPEN
         start = RunStart(
             self._trigger, opened.previous, opened.crashed_at_ms, opened.wal_bytes,
-            opened.wal_frames_moved,
+            opened.wal_frames_moved, None if session.is_guest else kept(session.settings),
         )  # fmt: skip
         run_id = self._store.begin_run(start, session.now(), self._is_opening)
         try:

@@ -40,8 +40,13 @@ class Session:
     """Spreads the waits before retries, from 0 to 1."""
     tell: Callable[[Batch], None] | None = None
     """Who hears how far the recovery at opening is."""
+    is_guest: bool = False
+    """Whether it leaves the recovery settings of the program alone."""
     opening: RecoveryReport | None = None
     """The run that recovered at opening, if this session's did."""
+
+    met_unfit: bool = False
+    """Whether the last pass before a claim met a task that cannot be moved."""
 
     def now(self) -> Instant:
         """The present moment, from the injected clock."""

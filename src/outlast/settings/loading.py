@@ -21,11 +21,12 @@ _SQLITE = "sqlite:///"
 
 
 class Loaded(NamedTuple):
-    """The settings, the store that was named beside them, and the file they came from."""
+    """The settings, the store named beside them, the file they came from, and which were given."""
 
     settings: Settings
     store: str | None
     file: Path | None
+    given: frozenset[str] = frozenset()
 
 
 class _Beats(NamedTuple):
@@ -50,7 +51,7 @@ def load(
     path = _file(file, variables, search)
     in_file, store = ({}, None) if path is None else _from_file(path)
     given = {**in_file, **_from_variables(variables), **_from_arguments(arguments)}
-    return Loaded(_made(given), variables.get(keys.STORE_VARIABLE) or store, path)
+    return Loaded(_made(given), variables.get(keys.STORE_VARIABLE) or store, path, frozenset(given))
 
 
 def _file(

@@ -103,6 +103,11 @@ class Settings:
         return RecoveryAction(self.recovery_action_by_kind.get(kind, self.recovery_action))
 
     @property
+    def detects(self) -> bool:
+        """Whether a thread of each serving process looks for the dead."""
+        return self.recovers and self.detection_interval_seconds > 0
+
+    @property
     def mode(self) -> str:
         """How recovery is done, in one word: auto, manual or off."""
         return self.recovery_mode if self.recovery_enabled else "off"

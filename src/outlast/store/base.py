@@ -227,7 +227,7 @@ class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
         """Drop all but the newest checkpoints, sparing what a resume needs."""
         ...
 
-    def purge_keys(self, now: Instant, limit: int) -> int:
+    def purge_keys(self, now: Instant, limit: int, looks_first: bool = False) -> int:
         """Drop expired keys, but none whose task is still alive."""
         ...
 

@@ -52,8 +52,10 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """Whether heal would find anything; reads only."""
         ...
 
-    def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
-        """Whether tasks are held by workers that are gone, or by leases that ran out."""
+    def orphans_are_there(
+        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
+    ) -> bool:
+        """Whether the dead hold tasks, or leases ran out; a policy leaves some kinds alone."""
         ...
 
     def plan(self, now: Instant, policy: RecoveryPolicy) -> Iterator[Decision]:
@@ -74,6 +76,10 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
 
     def suspects(self, limit: int) -> tuple[Suspect, ...]:
         """Tasks that were orphaned again and again, the worst first."""
+        ...
+
+    def recovery_settings(self) -> str | None:
+        """The recovery settings that whoever served last has left, as JSON."""
         ...
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:

@@ -266,6 +266,8 @@ class RunStart(NamedTuple):
     crashed_at_ms: int | None = None
     wal_bytes: int | None = None
     wal_frames_moved: int | None = None
+    settings: str | None = None
+    """The recovery settings of who runs it, for others to go by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,17 +61,18 @@ class Losing:
         return is_over and task.lease.heard <= self.utc - silent_ms
 
     def _lose(self, task: Task, actor: str) -> None:
-        """Who is driven out by an error knows no kinds; and only recovery holds what it puts back.
+        """By its kind. By hand a task may be taken that recovery leaves alone: as by default.
 
-        By hand a task may be taken that recovery leaves alone: then it is as by default.
+        Who is driven out by an error holds what recovery would leave alone, and nothing else.
         """
-        action = self.rules.action_for(task.kind) if actor == RECOVERY else self.rules.action
+        action = self.rules.action_for(task.kind)
         if action == "fail" or task.recoveries >= self.rules.max_recoveries:
             self._move(task, "failed", actor)
             return
         task.recoveries += 1
         self._put_back(task, actor, refund=action == "pending")
-        if actor == RECOVERY and self.rules.is_held:
+        is_held = self.rules.is_held if actor == RECOVERY else action == "none"
+        if is_held:
             task.parked = "hold"
 
     def _heal_before_claim(self, session: Session, force: bool) -> bool:

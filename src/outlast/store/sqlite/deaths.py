@@ -40,6 +40,8 @@ class DeathWatch:
         self._watched: dict[tuple[int, int], int] = {}
         self._signals: dict[tuple[int, int], int] = {}
         self._is_closed = False
+        self.count = 0
+        """How many of those that were watched were seen to have ended."""
 
     def watch(self, peers: Iterable[Peer]) -> None:
         """Watch these from now on, and nobody else."""
@@ -87,8 +89,12 @@ class DeathWatch:
 
     def _ask(self, process: tuple[int, int]) -> None:
         found = _host.exit_signal(*process, self._watched.get(process))
-        if found is not None and len(self._signals) < MOST_WATCHED:
-            self._signals[process] = found
+        if found is None:
+            return
+        if len(self._signals) >= MOST_WATCHED:
+            # Somebody else has buried the longest dead by now.
+            del self._signals[next(iter(self._signals))]
+        self._signals[process] = found
 
     def _drop(self, process: tuple[int, int]) -> None:
         self._ask(process)
@@ -108,18 +114,17 @@ class DeathWatch:
             return Watching(os.dup(self._epoll.fileno()))
         return None
 
-    def take(self) -> bool:
-        """Whether somebody has ended since this was last asked."""
+    def take(self) -> int:
+        """How many have ended so far; each who waits compares it with what it was told before."""
         with self._mutex:
-            if self._epoll is None:
-                return False
-            ended = {number for number, _ in self._epoll.poll(0)}
+            ended = {number for number, _ in self._epoll.poll(0)} if self._epoll else set()
             for process in [one for one, number in self._watched.items() if number in ended]:
                 self._drop(process)
-            return bool(ended)
+            self.count += len(ended)
+            return self.count
 
     def close(self) -> None:
-        """Stop watching; in a forked child it leaves what the parent watches alone."""
+        """Stop watching."""
         with self._mutex:
             self._is_closed = True
             watched, self._watched = self._watched, {}
@@ -128,3 +133,8 @@ class DeathWatch:
             os.close(descriptor)
         if epoll is not None:
             epoll.close()
+
+    def abandon(self) -> None:
+        """In a forked child: leave what the parent watches alone, and a mutex that it may hold."""
+        self._mutex = threading.Lock()
+        self.close()

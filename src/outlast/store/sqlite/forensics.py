@@ -4,11 +4,15 @@ from typing import NamedTuple
 
 from outlast import _host
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
+from outlast.domain.orphans import Sign
 from outlast.domain.size import in_bytes
 from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.settle import Standing
 from outlast.store.sqlite.transaction import Transaction
+
+ENDED = frozenset({Sign.LOCK_FREE, Sign.PROCESS_GONE})
+"""Signs of a process that is over: whoever is dead by other signs may never have ended."""
 
 
 class Evidence(NamedTuple):
@@ -49,15 +53,15 @@ def loss(standing: Standing, found: Judged, left: Evidence, policy: RecoveryPoli
     if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
         return Cause(Outcome.NEVER_STARTED, RECOVERY)
     because = found.judgement.because
+    how = f"{left.words} ({because})" if found.sign in ENDED else because
     return Cause(
         Outcome.CRASH,
         RECOVERY,
         error=f"worker {standing.worker} (pid {peer.pid}) died while running this task of kind"
-        f" {standing.kind}: {left.words} ({because})",
+        f" {standing.kind}: {how}",
         action=policy.action_for(standing.kind),
         parked=Parked.HOLD if policy.is_held else None,
-        summary=f"in kind `{standing.kind}`: {left.words} (worker {standing.worker},"
-        f" pid {peer.pid}: {because})",
+        summary=f"in kind `{standing.kind}`: {how}, worker {standing.worker}, pid {peer.pid}",
     )
 
 

@@ -17,7 +17,7 @@ from outlast.store.sqlite import expiry, forensics, locks
 from outlast.store.sqlite.audit import OPERATOR, SELF_HEALING, Act, add_audit
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Judged, Peer, bury
+from outlast.store.sqlite.liveness import Judged, Peer, bury, is_this_process
 from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld, tell_what_was_freed
 from outlast.store.sqlite.orphans import (
     ended_holders,
@@ -137,8 +137,14 @@ class Healer:
         patience = this.policy.patience
         judged = judged_peers(self._readers, self._folder, this.own, this.now, patience)
         if this.policy.is_sole:
-            # Nothing they were heard to say counts: nobody who lives could have said it.
-            judged = [found._replace(judgement=ALONE, sign=Sign.LOCK_FREE) for found in judged]
+            # Nothing they were heard to say counts: nobody who lives could have said it, but for
+            # ourselves, if our first claim came after this pass began.
+            judged = [
+                found
+                if found.sign is Sign.LOCK_HELD and is_this_process(found.peer)
+                else found._replace(judgement=ALONE, sign=Sign.LOCK_FREE)
+                for found in judged
+            ]
         dead = [found for found in judged if found.is_dead]
         dead += ended_holders(self._readers, self._folder, this.own, this.now, patience)
         alive = [found for found in judged if not found.is_dead]
@@ -265,8 +271,8 @@ class Healer:
     def _in_batches(self, this: Round, tally: Tally, sweep: Sweep) -> None:
         """Find and move within one transaction each, until a batch comes up short.
 
-        A task that cannot be moved makes its batch fail; then they are moved one by one, and it is
-        passed over.
+        A task that cannot be moved makes its batch fail; then fewer are moved at once, until it
+        stands alone and is passed over.
         """
         size, unfit = this.policy.batch, dict[int, Unfit]()
         while True:
@@ -278,7 +284,7 @@ class Healer:
                 if not isinstance(error.__cause__, apsw.ConstraintError) or not step.found:
                     raise
                 if size > 1:
-                    size = 1
+                    size //= 2
                     continue
                 (standing,) = step.found
                 unfit[standing.seq] = Unfit(standing.id, str(error))
@@ -287,6 +293,7 @@ class Healer:
                     extra=about(task_id=standing.id, kind=standing.kind, run_id=this.run_id),
                 )  # fmt: skip
                 continue
+            size = min(2 * size, this.policy.batch)
             tell_what_moved(step.endings, moved, this.now, this.run_id)
             tally.add(step.endings, moved)
             if step.is_last:

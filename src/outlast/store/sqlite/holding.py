@@ -166,7 +166,7 @@ class Holding:
     def abandon(self) -> None:
         """In a forked child: close without unlocking; the lock is the parent's."""
         if self._incarnation is not None:
-            self._incarnation.lock_file.close()
+            self._incarnation.lock_file.abandon()
 
 
 class Assisting(Holding):

@@ -122,16 +122,22 @@ def _lock_path(peer: Peer, folder: SideFolder) -> str:
 
 def _sign_by_pid(peer: Peer) -> Sign:
     """Without a lock to probe, a pid counts only within this boot and this pid namespace."""
-    here = _host.this_process()
-    if (peer.pid, peer.pid_started, peer.boot_id) == (here.pid, here.started, here.boot_id):
+    if is_this_process(peer):
         # This very process, and yet not its present incarnation: one that could not say goodbye.
         return Sign.PROCESS_GONE
+    here = _host.this_process()
     if (peer.boot_id, peer.pid_namespace) != (here.boot_id, here.pid_namespace):
         return Sign.NONE
     lives = _host.process_is(peer.pid, peer.pid_started)
     if lives is None:
         return Sign.NONE
     return Sign.PROCESS_THERE if lives else Sign.PROCESS_GONE
+
+
+def is_this_process(peer: Peer) -> bool:
+    """Whether it registered from this very process, under whatever incarnation."""
+    here = _host.this_process()
+    return (peer.pid, peer.pid_started, peer.boot_id) == (here.pid, here.started, here.boot_id)
 
 
 def sweep_strays(folder: SideFolder, registered: set[str]) -> None:

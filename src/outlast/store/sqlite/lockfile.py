@@ -104,6 +104,11 @@ class LockFile:
             self.path.unlink(missing_ok=True)
         self.close()
 
+    def abandon(self) -> None:
+        """In a forked child: close, whatever thread of the parent held the mutex."""
+        self._mutex = threading.Lock()
+        self.close()
+
     def close(self) -> None:
         """Close the descriptor without unlocking: in a forked child the parent keeps its lock."""
         with self._mutex:

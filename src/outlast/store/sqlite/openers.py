@@ -3,6 +3,7 @@
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from outlast import _host
@@ -11,6 +12,7 @@ from outlast.store.sqlite.files import SideFolder, open_existing
 
 _POLL_SECONDS = 0.01
 _STOPPED_SECONDS = 0.5
+_FOR_GOOD = b"exclusive\n"
 
 
 class OpenersLock:
@@ -33,6 +35,25 @@ class OpenersLock:
         """Take the store for ourselves, if nobody uses it."""
         return self._take(fcntl.LOCK_EX)
 
+    def keep_exclusive(self) -> None:
+        """Tell whoever finds the store taken that waiting is of no use."""
+        with suppress(OSError):
+            if self._descriptor is not None:
+                os.pwrite(self._descriptor, _FOR_GOOD, 0)
+
+    def _is_for_good(self) -> bool:
+        with suppress(OSError):
+            return self.path.read_bytes() == _FOR_GOOD
+        return False
+
+    def regain_exclusive(self) -> bool:
+        """Have the store for ourselves again, after its side folder may have been replaced."""
+        if self._descriptor is not None:
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(self._descriptor), os.stat(self.path)):
+                    return True
+        return self.try_exclusive()
+
     def share(self, timeout_seconds: float) -> None:
         """Join the users of the store, once whoever has it exclusively is done."""
         began = time.monotonic()
@@ -42,6 +63,11 @@ class OpenersLock:
                 raise StoreBusy(
                     f"{self._folder.database} is being changed by process {stopped}, which is"
                     " stopped; let it go on or end it, then try again"
+                )
+            if self._is_for_good() and self.users():
+                raise StoreBusy(
+                    f"{self._folder.database} is used exclusively by {self.users_in_words()}, and"
+                    " nobody else can open it until that one stops"
                 )
             if waited_seconds > timeout_seconds:
                 raise StoreBusy(
@@ -88,6 +114,8 @@ class OpenersLock:
         if not os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
             os.close(descriptor)
             return False
+        if mode == fcntl.LOCK_EX and os.fstat(descriptor).st_size:
+            os.ftruncate(descriptor, 0)
         self.release()
         self._descriptor = descriptor
         return True

@@ -160,6 +160,7 @@ def _alone(
             f"{folder.database} is to be used exclusively and is in use by"
             f" {openers.users_in_words()}; stop it, or leave the setting exclusive out"
         )
+    openers.keep_exclusive()
     try:
         return prepare(folder, settings, now, left=left)
     except BaseException:

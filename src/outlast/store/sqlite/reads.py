@@ -101,14 +101,20 @@ class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances
             or self.locks_to_free(now, patience) > 0
         )
 
-    def orphans_are_there(self, now: Instant, patience: Patience) -> bool:
-        """Whether tasks are held by workers that are gone, or by leases that ran out."""
+    def orphans_are_there(
+        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
+    ) -> bool:
+        """Whether tasks are held by workers that are gone, or by leases that ran out.
+
+        A policy leaves some kinds alone.
+        """
+        kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
         dead = self._dead(now, patience)
 
         def held(tx: Transaction) -> bool:
-            return any(held_by(tx, found.peer, 1) for found in dead)
+            return any(held_by(tx, found.peer, 1, kinds) for found in dead)
 
-        return self._read("looking for orphans", held) or leases_ran_out(self._readers, now)
+        return self._read("looking for orphans", held) or leases_ran_out(self._readers, now, kinds)
 
     def _dead(self, now: Instant, patience: Patience) -> list[Judged]:
         own = self.incarnation_id()
@@ -119,6 +125,9 @@ class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances
     def plan(self, now: Instant, policy: RecoveryPolicy) -> Iterator[Decision]:
         """What recovery would do with each running task, and why; changes nothing."""
         own = self.incarnation_id()
+        # Who only looks has proven nothing, and may see who else is there.
+        is_sole = policy.is_sole and not self._openers.users()
+        policy = policy._replace(is_sole=is_sole)
         return Planner(self._readers, self._folder, own, now, policy).decisions()
 
     def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
@@ -139,10 +148,19 @@ class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances
         return tuple(
             Suspect(
                 task_id, kind, status, count,
-                likely_cause(kind, crashes, expiries, bool(beats), error, beside=beside),
+                likely_cause(
+                    kind, crashes, expiries, bool(beats), error, beside=beside, others=others
+                ),
             )
-            for task_id, kind, status, count, crashes, expiries, beats, error, beside in rows
+            for (task_id, kind, status, count, crashes, expiries, beats, error, beside,
+                 others) in rows
         )  # fmt: skip
+
+    def recovery_settings(self) -> str | None:
+        """The recovery settings that whoever served last has left, as JSON."""
+        key = {"key": runs.RECOVERY_SETTINGS}
+        left: str | None = self._read("reading a run", lambda tx: tx.value("get_meta", key))
+        return left
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
         """The tasks a run moved, a page at a time."""

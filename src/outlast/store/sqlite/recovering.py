@@ -76,11 +76,15 @@ class Recovering(Serving):
 def _turn(folder: SideFolder, timeout_seconds: float) -> Iterator[None]:
     with in_our_words(f"waiting to recover {folder.database}", folder.recovery):
         descriptor = folder.open_file(folder.recovery)
+    pid = os.getpid()
     try:
         with in_our_words(f"waiting to recover {folder.database}", folder.recovery):
             _wait_for_lock(descriptor, folder, timeout_seconds)
         yield
     finally:
+        # A child that was forked meanwhile has the descriptor too, and would keep the lock.
+        if os.getpid() == pid:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from outlast.clock import Instant, SystemClock
-from outlast.errors import InvalidInput, StoreError
+from outlast.errors import InvalidInput, StoreBusy, StoreError
 from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
@@ -57,6 +57,11 @@ class Registry:
                 raise InvalidInput(
                     f"{path} is open in this process with synchronous={found.synchronous!r};"
                     " use the same setting, for all objects on one file share one connection"
+                )
+            elif settings.exclusive and not found.is_exclusive:
+                raise StoreBusy(
+                    f"{path} is to be used exclusively and is open in this process already, where"
+                    " others may share it; close it first, or leave the setting exclusive out"
                 )
             self._users[id(found)] = self._users.get(id(found), 0) + 1
             return found

@@ -16,6 +16,7 @@ from outlast.store.sqlite.events import RECOVERY_COMPLETED, RECOVERY_STARTED, ad
 from outlast.store.sqlite.transaction import Transaction
 
 RUNS_KEPT = 1000
+RECOVERY_SETTINGS = "recovery_settings"
 
 _encode = msgspec.json.Encoder().encode
 _details = msgspec.json.Decoder(RunEnd)
@@ -40,6 +41,8 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
         },
     )
     tx.run("forget_runs", {"id": run_id, "kept": RUNS_KEPT})
+    if start.settings not in (None, tx.value("get_meta", {"key": RECOVERY_SETTINGS})):
+        tx.run("replace_meta", {"key": RECOVERY_SETTINGS, "value": start.settings})
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
     return run_id

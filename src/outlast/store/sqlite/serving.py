@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
-from outlast.errors import OutlastError, SecondSqliteCopy, StoreReplaced
+from outlast.errors import OutlastError, SecondSqliteCopy, StoreBusy, StoreReplaced
 from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
@@ -77,6 +77,11 @@ class Serving(SqliteReads):
     def synchronous(self) -> str:
         """How durable a commit is here."""
         return self._settings.synchronous
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nobody else has the store open for as long as this one serves."""
+        return self._settings.exclusive
 
     def incarnation_id(self) -> str:
         """This process's own incarnation, or nothing while it holds no tasks."""
@@ -190,12 +195,19 @@ class Serving(SqliteReads):
                 failed.writer.rescue_unlinked_log()
                 failed.disconnect()
                 self._folder.make()
-                self._openers.share(self._settings.open_timeout_seconds)
+                self._join_the_openers()
                 self._database = Database(self._folder, self._gate, self._settings, failed.guard)
                 self._readers = self._database.readers
             except OutlastError as error:
                 log.warning("connecting anew failed, this store has ended: %s", error)
                 self.closed = True
+
+    def _join_the_openers(self) -> None:
+        """As at opening; who is alone has its lock still, unless the side folder went away."""
+        if not self.is_exclusive:
+            self._openers.share(self._settings.open_timeout_seconds)
+        elif not (self._holding.is_assisting or self._openers.regain_exclusive()):
+            raise StoreBusy(f"{self._folder.database} is no longer ours alone")
 
     def refuse_inside(self) -> None:
         """Closing on top of a call of this same thread would pull its files away under it."""

@@ -242,9 +242,13 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         """Drop all but the newest checkpoints, sparing what a resume needs."""
         return self._write("checkpoint", lambda tx: checkpoints.trim(tx, task_id, keep))
 
-    def purge_keys(self, now: Instant, limit: int) -> int:
+    def purge_keys(self, now: Instant, limit: int, looks_first: bool = False) -> int:
         """Drop expired keys, but none whose task is still alive."""
         values = {"now": now.utc_ms, "limit": limit}
+        if looks_first and not self._read(
+            "looking for old keys", lambda tx: tx.row("keys_expired", values)
+        ):
+            return 0
         return self._write("purge", lambda tx: tx.run("purge_keys", values))
 
     def heal(

@@ -82,6 +82,7 @@ class Waiter:
         self._ear = ear
         self._forget = forget
         self._deaths = deaths
+        self._deaths_told = 0 if deaths is None else deaths.count
         self._watching = None if deaths is None else deaths.duplicate()
         self._ring: Callable[[], object] | None = None
         self._is_closed = False
@@ -95,6 +96,8 @@ class Waiter:
 
         It also ends when a descriptor of the caller's own has something to read.
         """
+        if self._missed_a_death():
+            timeout_seconds = 0
         until = time.monotonic() + timeout_seconds
         ear, watching = self._ear, self._watch()
         watched = -1 if watching is None else watching.number
@@ -124,6 +127,8 @@ class Waiter:
 
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
+        if self._missed_a_death():
+            timeout_seconds = 0
         timer = loop.call_later(_bounded(timeout_seconds), _resolve, over)
         self._ring = lambda: loop.call_soon_threadsafe(_resolve, over)
         ear = self._ear
@@ -154,9 +159,16 @@ class Waiter:
             self._watching = deaths.duplicate()
         return self._watching
 
-    def _somebody_died(self) -> bool:
+    def _missed_a_death(self) -> bool:
+        """Whether another thread was told of one while this one did not wait."""
         deaths = self._deaths
-        return deaths is not None and deaths.take()
+        return deaths is not None and deaths.count != self._deaths_told
+
+    def _somebody_died(self) -> bool:
+        deaths, told = self._deaths, self._deaths_told
+        if deaths is not None:
+            self._deaths_told = deaths.take()
+        return self._deaths_told != told
 
     def close(self) -> None:
         """Unbind; whoever waits is answered False."""
@@ -296,6 +308,7 @@ class Wakeups:
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""
         door = self._door
+        self.deaths.abandon()
         self.close()
         if door is not None:
             door.close()
