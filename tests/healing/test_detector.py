@@ -262,7 +262,6 @@ def test_a_worker_is_not_dead_while_the_transaction_that_takes_its_tasks_fails(
 
 def _forgets_five(path: str) -> None:
     import gc
-    import os
     import threading
 
     from outlast import Outlast

@@ -41,7 +41,7 @@ CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
     FROM task_checkpoints ORDER BY pos"""
 _ALL_OF = "SELECT * FROM "
-KEYS = "SELECT idempotency_key, task_id, status FROM task_keys"
+KEYS = "SELECT idempotency_key, task_id, status, expires_at - created_at FROM task_keys"
 PAUSED = "SELECT name FROM queues"
 COUNTERS = "SELECT name, seq FROM sqlite_sequence"
 RUNS = "SELECT id, trigger, completed_at, put_back, failed FROM recovery_runs ORDER BY id"
@@ -143,6 +143,7 @@ class StoredKey(NamedTuple):
     key: str
     task_id: str | None
     status: str
+    lasts_ms: int
 
 
 @dataclass(slots=True)

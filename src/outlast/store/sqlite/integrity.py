@@ -81,3 +81,4 @@ class Prepared(NamedTuple):
     frames_moved: int | None = None
     integrity: IntegrityResult = IntegrityResult(Verdict.SKIPPED, reason="the store is in use")
     migrated: tuple[str, ...] = ()
+    left: Left | None = None
