@@ -146,7 +146,7 @@ def hold_what_is_final(history: History, stored: Stored) -> None:
 
 
 def leave_a_key_open(history: History, stored: Stored) -> None:
-    stored.keys["k"] = StoredKey("k", "keyed", "pending")
+    stored.keys["k"] = StoredKey("k", "keyed", "pending", 86_400_000)
 
 
 def orphan_a_move(history: History, stored: Stored) -> None:

@@ -38,9 +38,7 @@ def _sweep(room: Room, life: str, probe: str) -> int:
     return passings
 
 
-@pytest.mark.proves(
-    "QUE-01", "QUE-16", "QUE-21", "OBS-06", "TST-13", "TST-14", "TST-15", "TST-39"
-)
+@pytest.mark.proves("QUE-01", "QUE-16", "QUE-21", "OBS-06", "TST-13", "TST-14", "TST-15", "TST-39")
 @pytest.mark.parametrize(("life", "probe"), SWEEP, ids=[f"{one}-{two}" for one, two in SWEEP])
 def test_a_kill_at_a_probe_leaves_exactly_what_was_committed(
     room: Room, life: str, probe: str

@@ -139,7 +139,7 @@ def broken() -> Iterator[tuple[str, str, list[Line], Stored]]:
         enqueued("x", idempotency_key="k") + again,
         Stored(
             {"x": row("x", "completed"), "y": row("y", "pending", seq=2, keyed=1)},
-            keys={"k": StoredKey("k", "y", "pending")},
+            keys={"k": StoredKey("k", "y", "pending", 86_400_000)},
         ),
     )
     yield (

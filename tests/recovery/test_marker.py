@@ -11,6 +11,7 @@ import pytest
 from outlast import Outlast, RecoveryReport, _host
 from outlast.store.sqlite.marker import Session
 from tests.recovery.stage import FROZEN, by_hand, crash, holder, rows, sessions_of
+from tests.support.children import Child
 
 
 def report_of(app: Outlast) -> RecoveryReport:
@@ -177,19 +178,51 @@ def test_a_missing_marker_suppresses_no_recovery(
     assert (report.previous, report.tasks_put_back) == ("clean", 1)
 
 
+ELSEWHERE = {
+    "another host": {"host": "elsewhere", "boot_id": "other"},
+    "another container of this host": {"pid_namespace": "pid:[1]"},
+}
+
+
 @pytest.mark.proves("REC-07")
-def test_the_marker_of_another_host_or_of_a_living_process_is_left_alone(
-    make_app: Callable[..., Outlast], database: Path
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_crash_elsewhere_is_a_crash_to_whoever_has_the_store_to_itself(
+    make_app: Callable[..., Outlast], database: Path, where: str
 ) -> None:
+    """A container that is started again sees no process of the one that crashed."""
     app = make_app().open()
     (ours,) = sessions_of(database)
-    elsewhere = said_in(ours) | {"incarnation": "x", "host": "elsewhere", "boot_id": "other"}
     foreign = ours.with_name("x.session")
-    foreign.write_text(json.dumps(elsewhere))
+    foreign.write_text(json.dumps(said_in(ours) | {"incarnation": "x"} | ELSEWHERE[where]))
     app.close()
     report = report_of(app.open())
-    assert (report.previous, report.was_successful()) == ("clean", True)
+    assert (report.previous, report.was_successful()) == ("unclean", True)
+    assert not foreign.exists()
+
+
+@pytest.mark.proves("REC-07")
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_while_others_use_the_store_a_marker_from_elsewhere_is_left_alone(
+    make_app: Callable[..., Outlast], database: Path, where: str
+) -> None:
+    """Nobody can tell from here whether its process lives."""
+    make_app().open()
+    (ours,) = sessions_of(database)
+    foreign = ours.with_name("x.session")
+    foreign.write_text(json.dumps(said_in(ours) | {"incarnation": "x"} | ELSEWHERE[where]))
+    with Child(_opens_and_tells, database) as child:
+        assert child.hear() == ["in use", []]
     assert foreign.exists()
+
+
+def _opens_and_tells(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import say
+
+    with Outlast(path) as app:
+        report = app.last_report()
+        assert report is not None
+        say([report.previous, list(report.errors)])
 
 
 @pytest.mark.proves("REC-07")

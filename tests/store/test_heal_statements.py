@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE
 from tests.store.trace import Ran, Trace
@@ -33,7 +33,8 @@ def questions_about_the_dead(path: Path, trace: Trace, orphans: int) -> list[str
     with Child(_claims_and_waits, path, orphans) as child:
         assert child.hear() == orphans
         child.kill()
-    app = Outlast(path)
+    # The detector asks too, whenever it comes to it.
+    app = Outlast(path, settings=Settings(detection_interval_seconds=0))
     with trace.listening() as ran:
         app.open()
     assert app.counts()["pending"] == orphans
@@ -44,7 +45,8 @@ def questions_about_the_dead(path: Path, trace: Trace, orphans: int) -> list[str
 def questions_about_the_late(
     path: Path, clock: ManualClock, trace: Trace, orphans: int
 ) -> list[str]:
-    with Outlast(path, clock=clock) as app:
+    settings = Settings(detection_interval_seconds=0)
+    with Outlast(path, clock=clock, settings=settings) as app:
         app.enqueue_many("k", range(orphans))
         app.claim("w", limit=orphans)
         clock.advance("10m")

@@ -13,8 +13,6 @@ from outlast.lab.stored import Stored
 from outlast.lab.wholeness import Violation
 from outlast.lab.writes import Writes
 
-_KEY_LASTS_MS = 24 * 3_600_000
-
 Noted = tuple[str, str]
 
 
@@ -146,9 +144,11 @@ class Decisions:
             if key is not None and call.is_done:
                 by_key[key].append(call)
         for key, calls in by_key.items():
-            first = calls[0]
+            first, row = calls[0], self._stored.keys.get(key)
+            # Where no row is left it was purged, and so the key had expired.
+            lasts_ms = row.lasts_ms if row is not None else 0
             for call in calls[1:]:
-                is_near = call.asked_clock_ms - first.asked_clock_ms < _KEY_LASTS_MS
+                is_near = call.asked_clock_ms - first.asked_clock_ms < lasts_ms
                 kept = self._stored.tasks.get(first.value[0])
                 is_kept = kept is not None and kept.status not in ("failed", "cancelled")
                 if call.value != first.value and is_near and is_kept:

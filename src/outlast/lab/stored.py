@@ -41,7 +41,7 @@ CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
     FROM task_checkpoints ORDER BY pos"""
 _ALL_OF = "SELECT * FROM "
-KEYS = "SELECT idempotency_key, task_id, status FROM task_keys"
+KEYS = "SELECT idempotency_key, task_id, status, expires_at - created_at FROM task_keys"
 PAUSED = "SELECT name FROM queues"
 LOCKS = "SELECT name, worker_id, token FROM locks"
 LOCK_TOKEN = "SELECT value FROM counters WHERE name = 'lock_token'"
@@ -148,6 +148,7 @@ class StoredKey(NamedTuple):
     key: str
     task_id: str | None
     status: str
+    lasts_ms: int
 
 
 class StoredLock(NamedTuple):

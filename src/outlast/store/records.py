@@ -243,6 +243,8 @@ class Opened(NamedTuple):
     crashed_at_ms: int | None
     crashed_pids: tuple[int, ...]
     odd_markers: tuple[str, ...]
+    markers: tuple[str, ...]
+    """What is to be taken away once it was recovered from, the unreadable ones too."""
     is_sole: bool
     wal_bytes: int | None
     wal_frames_moved: int | None
@@ -252,7 +254,7 @@ class Opened(NamedTuple):
 
 
 ALREADY_OPEN = Opened(
-    PreviousStop.IN_USE, None, (), (), False, None, None,
+    PreviousStop.IN_USE, None, (), (), (), False, None, None,
     IntegrityResult(Verdict.SKIPPED, reason="the store is in use"), 0.0,
 )  # fmt: skip
 """How it is found by one who comes later: an assistant of its user, or a second run."""

@@ -82,3 +82,4 @@ class Prepared(NamedTuple):
     integrity: IntegrityResult = IntegrityResult(Verdict.SKIPPED, reason="the store is in use")
     migrated: tuple[str, ...] = ()
     flush_was_busy: bool = False
+    left: Left | None = None

@@ -6,6 +6,7 @@ suppresses nothing. Each process has its own, so a clean stop cannot clear anoth
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -42,6 +43,24 @@ class Left(NamedTuple):
     crashed_at: int | None = None
     odd: tuple[str, ...] = ()
     """Names of markers that nobody can read."""
+    unseen: tuple[Session, ...] = ()
+    """Sessions of which it cannot be told from here whether they live."""
+
+    def found_unused(self) -> "Left":
+        """What the same markers tell whoever has the store to itself: nobody lives who used it.
+
+        A container that is started again is on the same kernel, in another pid namespace.
+        """
+        ended = (*self.crashed, *self.unseen)
+        if not ended:
+            return self
+        newest = max(self.crashed_at or 0, *(one.started_at for one in ended))
+        return Left(PreviousStop.UNCLEAN, ended, newest, self.odd)
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The files that a recovery is to take away."""
+        return (*(f"{one.incarnation}{_SUFFIX}" for one in self.crashed), *self.odd)
 
 
 class Marker:
@@ -88,7 +107,7 @@ def markers_of(folder: SideFolder, workspace: Path) -> Path:
 
 def how_it_was_left(folder: SideFolder, workspace: Path) -> Left:
     """What the markers tell of those who served before; reads only."""
-    crashed, odd, living, newest = [], [], 0, 0
+    crashed, odd, unseen, living, newest = [], [], [], 0, 0
     for path in sorted(markers_of(folder, workspace).glob(f"*{_SUFFIX}")):
         session = _read(path)
         if session is None:
@@ -96,25 +115,29 @@ def how_it_was_left(folder: SideFolder, workspace: Path) -> Left:
             continue
         lives = _lives(session)
         living += lives is True
-        if lives is False:
+        if lives is None:
+            unseen.append(session)
+        elif not lives:
             crashed.append(session)
             newest = max(newest, session.started_at, _modified_ms(path))
+    ends = PreviousStop.IN_USE if living else PreviousStop.CLEAN
     if crashed or odd:
-        return Left(PreviousStop.UNCLEAN, tuple(crashed), newest or None, tuple(odd))
-    return Left(PreviousStop.IN_USE if living else PreviousStop.CLEAN)
+        ends = PreviousStop.UNCLEAN
+    return Left(ends, tuple(crashed), newest or None, tuple(odd), tuple(unseen))
 
 
-def sweep(folder: SideFolder, workspace: Path, left: Left) -> None:
+def sweep(folder: SideFolder, workspace: Path, names: Iterable[str]) -> None:
     """Take away the markers of sessions that were recovered from, and those nobody can read."""
     place = markers_of(folder, workspace)
-    for name in (*(f"{one.incarnation}{_SUFFIX}" for one in left.crashed), *left.odd):
+    for name in names:
         with suppress(OSError):
             (place / name).unlink(missing_ok=True)
 
 
 def _read(path: Path) -> Session | None:
     try:
-        with path.open("rb") as file:
+        # Of a pipe of that name nobody would ever read the end.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             said = json.loads(file.read(_LONGEST_BYTES))
         session = Session(**said)
     except (OSError, ValueError, TypeError, RecursionError):

@@ -49,7 +49,6 @@ from outlast.store.sqlite.transaction import Transaction
 
 MIGRATION_PATIENCE_SECONDS = 1.0
 NEW_FILE = IntegrityResult(Verdict.SKIPPED, reason="the file is new")
-CLEANLY_LEFT = Left(PreviousStop.CLEAN)
 
 MakeStore = Callable[[SideFolder, OpenersLock, Settings, Principal | None, Opened], SqliteStore]
 
@@ -121,7 +120,7 @@ def _open_to_serve(
     if settings.exclusive:
         # Whom an assistant acts for has made the store ready, and holds the lock for both.
         if assists is None:
-            prepared = _alone(folder, openers, settings, now, left)
+            prepared = _alone(folder, openers, settings, now)
         opened = _opened(left, prepared, time.monotonic() - began)
         return make_store(folder, openers, settings, assists, opened)
     deadline = time.monotonic() + settings.open_timeout_seconds
@@ -129,7 +128,7 @@ def _open_to_serve(
     while True:
         if openers.try_exclusive():
             try:
-                prepared = prepare(folder, settings, now, left=left)
+                prepared = prepare(folder, settings, now)
             finally:
                 openers.release()
         openers.share(max(0.0, deadline - time.monotonic()))
@@ -151,9 +150,7 @@ def _open_to_serve(
         time.sleep(0.02)
 
 
-def _alone(
-    folder: SideFolder, openers: OpenersLock, settings: Settings, now: Instant, left: Left
-) -> Prepared:
+def _alone(folder: SideFolder, openers: OpenersLock, settings: Settings, now: Instant) -> Prepared:
     """Exclusive mode: the lock that others would share is ours for as long as we serve."""
     if not openers.try_exclusive():
         raise StoreBusy(
@@ -162,13 +159,15 @@ def _alone(
         )
     openers.keep_exclusive()
     try:
-        return prepare(folder, settings, now, left=left)
+        return prepare(folder, settings, now)
     except BaseException:
         openers.release()
         raise
 
 
 def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
+    if prepared.left is not None:
+        left = prepared.left
     previous = left.stop if prepared.is_sole else PreviousStop.IN_USE
     if prepared.is_new:
         previous = PreviousStop.NONE
@@ -177,6 +176,7 @@ def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
         left.crashed_at,
         tuple(one.pid for one in left.crashed),
         left.odd,
+        left.markers,
         prepared.is_sole,
         prepared.wal_bytes,
         prepared.frames_moved,
@@ -222,12 +222,7 @@ def _lacking(path: Path, settings: Settings) -> list[migrate.Migration]:
 
 
 def prepare(
-    folder: SideFolder,
-    settings: Settings,
-    now: Instant,
-    *,
-    by_hand: bool = False,
-    left: Left = CLEANLY_LEFT,
+    folder: SideFolder, settings: Settings, now: Instant, *, by_hand: bool = False
 ) -> Prepared:
     """Check, create or migrate the file and flush its log; only ever under the exclusive lock.
 
@@ -235,6 +230,9 @@ def prepare(
     """
     path = folder.database
     wal_bytes = max(0, _size_of_log(path))
+    left = how_it_was_left(folder, settings.workspace_for(path))
+    if not settings.allow_network_filesystem:
+        left = left.found_unused()
     with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
         try:
             ours = refuse_foreign_file(connection, path)
@@ -253,7 +251,9 @@ def prepare(
         except apsw.Error as error:
             raise explained(error, f"preparing {path}", path) from error
     names = tuple(f"{step.number:04d}_{step.name}" for step in lacking)
-    return Prepared(True, not ours, wal_bytes, flushed.frames_moved, integrity, names, flushed.busy)
+    return Prepared(
+        True, not ours, wal_bytes, flushed.frames_moved, integrity, names, flushed.busy, left
+    )
 
 
 def _size_of_log(path: Path) -> int:

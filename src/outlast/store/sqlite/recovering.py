@@ -61,8 +61,7 @@ class Recovering(Serving):
             return
         self._is_on_record = True
         if done.mode != "off" and not (done.errors or done.unrecovered):
-            left = marker.how_it_was_left(self._folder, self._workspace)
-            marker.sweep(self._folder, self._workspace, left)
+            marker.sweep(self._folder, self._workspace, self.opened.markers)
 
     def check(self, is_quick: bool) -> IntegrityResult:
         """Check the file while it is served."""
