@@ -6,11 +6,9 @@ import select
 import signal
 import socket
 import struct
-import sys
 import time
 import uuid
-from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +28,6 @@ _PR_SET_PDEATHSIG = 1
 _PIDFD_INFO = struct.Struct("<Q52xi")
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_GET_INFO = (3 << 30) | (_PIDFD_INFO.size << 16) | (0xFF << 8) | 11
-_OOM_SCORE_ADDED = 500
 
 
 class ProcessIdentity(NamedTuple):
@@ -320,70 +317,3 @@ def die_with_parent(parent_pid: int) -> None:
         pass
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def peak_memory_bytes(pid: int | None = None) -> int | None:
-    """The most memory a living process had resident, since its start or the last reset."""
-    for line in (read_text(f"/proc/{pid or 'self'}/status") or "").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    if pid is not None:
-        return None
-    import resource
-
-    return maxrss_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-
-def oom_kills() -> int | None:
-    """How often this process's memory group, or else the machine, has killed for want of memory."""
-    group = (read_text("/proc/self/cgroup") or "").partition("::")[2].strip()
-    own = read_text(f"/sys/fs/cgroup{group}/memory.events") if group else None
-    for line in (own or read_text("/proc/vmstat") or "").splitlines():
-        if line.startswith("oom_kill "):
-            return int(line.split()[1])
-    return None
-
-
-def maxrss_bytes(maxrss: int) -> int:
-    """What the kernel calls ru_maxrss, in bytes: Linux counts KiB, macOS bytes."""
-    return maxrss if sys.platform == "darwin" else maxrss * 1024
-
-
-def reset_peak_memory() -> None:
-    """Let this process's peak begin anew with what is resident now, where the kernel can do it."""
-    try:
-        Path("/proc/self/clear_refs").write_bytes(b"5")
-    except OSError:
-        return
-
-
-def prefer_for_oom_kill() -> None:
-    """Have a system that is out of memory end this process rather than an average one."""
-    path = "/proc/self/oom_score_adj"
-    try:
-        worse = min(int(read_text(path) or 0) + _OOM_SCORE_ADDED, 1000)
-        Path(path).write_text(str(worse), encoding="ascii")
-    except (OSError, ValueError):
-        return
-
-
-@contextmanager
-def memory_limit(limit_bytes: int | None) -> Iterator[None]:
-    """Refuse this process private memory beyond a limit for as long as the block lasts.
-
-    RLIMIT_DATA counts what is writable and private, which is close to what is in use. RLIMIT_AS
-    counts reserved addresses too: under 256 MiB the fifth thread could not start, with 14 MiB used.
-    """
-    if limit_bytes is None:
-        yield
-        return
-    import resource
-
-    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-    soft, hard = resource.getrlimit(kind)
-    most = limit_bytes if hard == resource.RLIM_INFINITY else min(limit_bytes, hard)
-    resource.setrlimit(kind, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(kind, (soft, hard))

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from outlast import _host
+from outlast import _memory
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.clerk_link import ClerkLink
 from outlast.engine.context import Context
@@ -238,7 +238,7 @@ class Desk:
 
     def _note_memory(self) -> None:
         """What is known of it if this process is killed."""
-        peak_bytes = _host.peak_memory_bytes()
+        peak_bytes = _memory.peak_memory_bytes()
         if peak_bytes is not None and peak_bytes > self._peak_memory_bytes:
             self._peak_memory_bytes = peak_bytes
             self._session.store.note_memory(peak_bytes)

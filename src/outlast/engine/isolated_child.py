@@ -15,7 +15,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 
-from outlast import _host
+from outlast import _host, _memory
 from outlast.engine.functions import AnyFunction
 from outlast.engine.isolated_context import IsolatedContext
 from outlast.engine.isolated_keeper import STOPPING
@@ -32,7 +32,7 @@ _MIB = 1 << 20
 def serve(wire: int, lock: int, keeper_pid: int) -> None:
     """Run jobs until the worker hangs up."""
     _host.die_with_parent(keeper_pid)
-    _host.prefer_for_oom_kill()
+    _memory.prefer_for_oom_kill()
     line = Line(socket.socket(fileno=wire))
     os.register_at_fork(
         before=_hold_back_signals,
@@ -148,10 +148,10 @@ class Asking:
 
 def _run(job: Job, line: Line, loaded: dict[Place, AnyFunction]) -> Ended:
     pid = os.getpid()
-    _host.reset_peak_memory()
+    _memory.reset_peak_memory()
     asking = Asking(line, job)
     try:
-        with _host.memory_limit(job.memory_limit_bytes):
+        with _memory.memory_limit(job.memory_limit_bytes):
             ended = _executed(job, line, asking, loaded)
     except EOFError:
         raise
@@ -165,7 +165,7 @@ def _run(job: Job, line: Line, loaded: dict[Place, AnyFunction]) -> Ended:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
-    peak_bytes = _host.peak_memory_bytes()
+    peak_bytes = _memory.peak_memory_bytes()
     return replace(
         ended, error=_with_limit(ended.error, job, peak_bytes), peak_memory_bytes=peak_bytes
     )

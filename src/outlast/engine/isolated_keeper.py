@@ -79,7 +79,7 @@ def _stand_over(handler_pid: int, told: socket.socket, worker_pid: int) -> NoRet
 
 def handlers_end(handler_pid: int, worker_pid: int) -> bytes | None:
     """The handler's exit status and peak memory, once it has ended; None if the worker has."""
-    from outlast import _host
+    from outlast import _host, _memory
 
     watched = [_host.process_descriptor(pid) for pid in (handler_pid, worker_pid)]
     poll = select.poll()
@@ -97,7 +97,7 @@ def handlers_end(handler_pid: int, worker_pid: int) -> bytes | None:
             os.kill(handler_pid, signal.SIGSTOP if is_frozen else signal.SIGCONT)
         pid, status, usage = os.wait4(handler_pid, os.WNOHANG)
         if pid:
-            return b"%d %d\n" % (status, _host.maxrss_bytes(usage.ru_maxrss))
+            return b"%d %d\n" % (status, _memory.maxrss_bytes(usage.ru_maxrss))
     return None
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from outlast import _host
+from outlast import _host, _memory
 from outlast.engine import isolated_keeper
 from outlast.engine.isolated_letters import FromHandler, ToHandler
 from outlast.engine.letters import Wire
@@ -144,7 +144,7 @@ class IsolatedProcess:
                 return
             self._is_killed = True
             if self._handler_pid is not None and self._peak_bytes is None:
-                self._peak_bytes = _host.peak_memory_bytes(self._handler_pid)
+                self._peak_bytes = _memory.peak_memory_bytes(self._handler_pid)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._keeper.pid, signal.SIGKILL)
 

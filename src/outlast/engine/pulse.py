@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from outlast import _host
+from outlast import _memory
 from outlast.engine.letters import Begin, Proof, Report
 from outlast.engine.session import Session
 from outlast.errors import DeclaredDead, OutlastError, StoreReplaced
@@ -52,7 +52,7 @@ class Pulse:
                 serves=self._begin.serves,
                 stuck=report.stuck,
                 progress=report.progress,
-                peak_memory_bytes=_host.peak_memory_bytes(self._begin.pid),
+                peak_memory_bytes=_memory.peak_memory_bytes(self._begin.pid),
                 clock=session.now,
             )
         except (DeclaredDead, StoreReplaced):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from outlast import _host
+from outlast import _host, _memory
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
 from outlast.domain.orphans import Sign
 from outlast.domain.size import in_bytes
@@ -41,7 +41,7 @@ def evidence(tx: Transaction, found: Judged, exit_signal: int | None) -> Evidenc
     row = tx.row("last_words", {"incarnation": found.peer.incarnation})
     peak_at_beat, oom_kills = row or (None, None)
     peaks = [one for one in (peak_at_beat, found.begun.peak_memory_bytes) if one]
-    now = _host.oom_kills()
+    now = _memory.oom_kills()
     here = found.peer.boot_id == _host.boot_id()
     kills = None if oom_kills is None or now is None or not here else now - oom_kills
     return Evidence(exit_signal, max(peaks, default=None), kills)

@@ -4,7 +4,7 @@ import errno
 import os
 from typing import NamedTuple
 
-from outlast import _host
+from outlast import _host, _memory
 from outlast.clock import Instant
 from outlast.domain.orphans import Judgement, Patience, Sign, judge_worker
 from outlast.logs import logger
@@ -73,7 +73,7 @@ class Incarnation:
             "pid_namespace": self.process.pid_namespace,
             "lock_file": self.lock_file.path.name,
             "lock_inode": self.lock_file.inode,
-            "oom_kills": _host.oom_kills(),
+            "oom_kills": _memory.oom_kills(),
         }
 
 
