@@ -1,6 +1,6 @@
 """The reading half of the store: everything that can be asked without opening it to serve."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from outlast.clock import Instant
@@ -8,13 +8,6 @@ from outlast.domain import codec
 from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import (
-    Decision,
-    RecoveredTask,
-    RecoveryReport,
-    Suspect,
-    likely_cause,
-)
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.errors import StoreReplaced
@@ -24,30 +17,20 @@ from outlast.store.records import (
     Holder,
     Horizon,
     KeyRecord,
-    RecoveryPolicy,
     SchemaReport,
 )
-from outlast.store.sqlite import figures, migrate, runs
+from outlast.store.sqlite import figures, migrate
 from outlast.store.sqlite.audit_reads import AuditReading
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.glances import Glances
 from outlast.store.sqlite.guard import file_id
 from outlast.store.sqlite.leases import held_among
 from outlast.store.sqlite.listing import Listing, Wanted, newest
-from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.lock_reads import LockReading
 from outlast.store.sqlite.metric_reads import MetricReading
 from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.orphans import (
-    ALL_KINDS,
-    held_by,
-    judged_peers,
-    kinds_concerned,
-    leases_ran_out,
-    names,
-)
-from outlast.store.sqlite.planning import Planner
 from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.recovery_reads import RecoveryReading
 from outlast.store.sqlite.roster import Roster
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
 from outlast.store.sqlite.streaming import StreamReads
@@ -59,7 +42,7 @@ T = TypeVar("T")
 AHEAD_LIMIT = 1000
 
 
-class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances):
+class SqliteReads(RecoveryReading, StreamReads, LockReading, MetricReading, AuditReading, Glances):
     """Answers questions from consistent snapshots; changes nothing."""
 
     def __init__(self, readers: Readers, folder: SideFolder, openers: OpenersLock) -> None:
@@ -89,90 +72,6 @@ class SqliteReads(StreamReads, LockReading, MetricReading, AuditReading, Glances
     def incarnation_id(self) -> str:
         """This process's own incarnation, or nothing while it holds no tasks."""
         return ""
-
-    def healing_is_due(
-        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
-    ) -> bool:
-        """Whether heal would find anything; reads only. A policy leaves some kinds alone."""
-        kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
-        return (
-            bool(self._dead(now, patience))
-            or leases_ran_out(self._readers, now, kinds)
-            or self.locks_to_free(now, patience) > 0
-        )
-
-    def orphans_are_there(
-        self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
-    ) -> bool:
-        """Whether tasks are held by workers that are gone, or by leases that ran out.
-
-        A policy leaves some kinds alone.
-        """
-        kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
-        dead = self._dead(now, patience)
-
-        def held(tx: Transaction) -> bool:
-            return any(held_by(tx, found.peer, 1, kinds) for found in dead)
-
-        return self._read("looking for orphans", held) or leases_ran_out(self._readers, now, kinds)
-
-    def _dead(self, now: Instant, patience: Patience) -> list[Judged]:
-        own = self.incarnation_id()
-        judged = judged_peers(self._readers, self._folder, own, now, patience)
-        self._wakeups.deaths.watch(found.peer for found in judged if not found.is_dead)
-        return [found for found in judged if found.is_dead]
-
-    def plan(self, now: Instant, policy: RecoveryPolicy) -> Iterator[Decision]:
-        """What recovery would do with each running task, and why; changes nothing."""
-        own = self.incarnation_id()
-        # Who only looks has proven nothing, and may see who else is there.
-        is_sole = policy.is_sole and not self._openers.users()
-        policy = policy._replace(is_sole=is_sole)
-        return Planner(self._readers, self._folder, own, now, policy).decisions()
-
-    def dead_workers(self, now: Instant, patience: Patience) -> tuple[str, ...]:
-        """The workers that count as alive and are dead."""
-        return names(self._dead(now, patience))
-
-    def held_count(self) -> int:
-        """How many tasks that recovery put back wait for approval."""
-        return int(self._read("counting", lambda tx: tx.value("held_recoveries")))
-
-    def is_recovering(self) -> bool:
-        """Whether a process is in the middle of a recovery run: it holds the lock for it."""
-        return self._folder.is_being_recovered()
-
-    def suspects(self, limit: int) -> tuple[Suspect, ...]:
-        """Tasks that were orphaned again and again, the worst first."""
-        rows = self._read("reading tasks", lambda tx: tx.rows("suspects", {"limit": limit}))
-        return tuple(
-            Suspect(
-                task_id, kind, status, count,
-                likely_cause(
-                    kind, crashes, expiries, bool(beats), error, beside=beside, others=others
-                ),
-            )
-            for (task_id, kind, status, count, crashes, expiries, beats, error, beside,
-                 others) in rows
-        )  # fmt: skip
-
-    def recovery_settings(self) -> str | None:
-        """The recovery settings that whoever served last has left, as JSON."""
-        key = {"key": runs.RECOVERY_SETTINGS}
-        left: str | None = self._read("reading a run", lambda tx: tx.value("get_meta", key))
-        return left
-
-    def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
-        """The tasks a run moved, a page at a time."""
-        return self._read("reading a run", lambda tx: runs.recovered(tx, run_id, after, limit))
-
-    def telling_run(self, run_id: int | None) -> tuple[RecoveryReport, int] | None:
-        """A run, or the newest with something to tell, and how many were completed since."""
-        return self._read("reading a run", lambda tx: runs.telling(tx, run_id))
-
-    def last_run(self, trigger: str | None = None) -> RecoveryReport | None:
-        """The newest run that was completed."""
-        return self._read("reading a run", lambda tx: runs.last(tx, trigger))
 
     def get(self, task_id: str) -> Task | None:
         """One task."""
