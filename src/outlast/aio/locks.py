@@ -82,7 +82,7 @@ class AsyncNamedLock:
         in_the_way = await self._obtain(in_block=True)
         if in_the_way is not None:
             raise held_by_another(in_the_way)
-        self._lock.renew_by_itself()
+        self._lock.begin_block()
         return self
 
     async def __aexit__(
@@ -120,10 +120,10 @@ class AsyncNamedLock:
 
     async def _try_once(self, in_block: bool, looks_first: bool = False) -> LockInfo | None:
         """A lock that a cancelled call was handed is given back."""
-        let_go = self._lock.leave_block if in_block else self._lock.release
+        undo = partial(self._lock.undo, in_block, self._lock.token)
         return await self._hop.undone_if_cancelled(
             partial(self._lock.try_once, in_block, looks_first),
-            lambda in_the_way: in_the_way or let_go(),
+            lambda in_the_way: in_the_way or undo(),
         )
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from outlast.engine.session import Session
-from outlast.errors import OutlastError, StoreError
+from outlast.errors import StoreError
 from outlast.store.locking import LockGrant
 
 RENEWALS_PER_TTL = 3
@@ -49,10 +49,17 @@ class Keeper:
         self._kept: dict[LockGrant, Kept] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._is_stopped = False
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_stopped or self._session.ended
 
     def keep(self, grant: LockGrant, ttl_ms: int, hears: Hears) -> None:
         """Renew a lock from now on; `hears` is told when it ends then, or None if it is lost."""
         with self._changed:
+            if self._is_over:
+                return
             self._kept[grant] = Kept(ttl_ms, self._session.settings.heartbeat.interval_ms, hears)
             if self._thread is None:
                 self._start()
@@ -74,8 +81,9 @@ class Keeper:
             self._kept.pop(grant, None)
 
     def stop(self) -> None:
-        """Renew nothing more."""
+        """Renew nothing more, nor anything that comes too late."""
         with self._changed:
+            self._is_stopped = True
             self._kept.clear()
             self._changed.notify()
 
@@ -89,8 +97,10 @@ class Keeper:
             idle_at = time.monotonic() + IDLE_SECONDS
             while True:
                 now = time.monotonic()
+                if self._is_over:
+                    self._kept.clear()
                 due = {grant: one for grant, one in self._kept.items() if one.due_at <= now}
-                is_idle = not self._kept and (now >= idle_at or self._session.ended)
+                is_idle = not self._kept and (now >= idle_at or self._is_over)
                 if due or is_idle:
                     break
                 next_at = min([one.due_at for one in self._kept.values()] or [idle_at])
@@ -104,7 +114,8 @@ class Keeper:
         lengths = [(grant, one.ttl_ms) for grant, one in due.items()]
         try:
             ends = session.store.extend_locks(lengths, session.now(), session.now)
-        except OutlastError as error:
+        except Exception as error:
+            # Whatever it was, it must not be the end of all renewing.
             session.log.warning("renewing %d locks failed and is tried again: %s", len(due), error)
             for one in due.values():
                 one.failed(began_at)

@@ -104,6 +104,9 @@ class NamedLock:
 
     def release(self) -> bool:
         """Give it back; False when it was not held any more, and nothing changes then."""
+        if self._pid != os.getpid():
+            # What was inherited is the parent's, down to a mutex that may be locked.
+            return False
         with self._mutex:
             grant, self._grant = self._grant, None
         session = self._session
@@ -143,7 +146,7 @@ class NamedLock:
         in_the_way = self._obtain(in_block=True)
         if in_the_way is not None:
             raise held_by_another(in_the_way)
-        self.renew_by_itself()
+        self.begin_block()
         return self
 
     def __exit__(
@@ -249,13 +252,34 @@ class NamedLock:
         if grant is not None and session is not None:
             keeper_of(session).keep(grant, self.wish.ttl_ms, self._hear)
 
+    def begin_block(self) -> None:
+        """Renew it from now on; one who is interrupted here is not inside."""
+        try:
+            self.renew_by_itself()
+        except BaseException:
+            self.leave_block()
+            raise
+
     def leave_block(self) -> bool:
         """Give it back at the end of a block; False when it was lost."""
         try:
             return self.release()
         finally:
-            if self._pid == os.getpid():
-                self._inside.release()
+            self._step_outside()
+
+    def undo(self, in_block: bool, token_before: int | None) -> None:
+        """Give back what a request brought that nobody waits for; what was held before it stays."""
+        try:
+            if self.token != token_before:
+                self.release()
+        finally:
+            if in_block:
+                self._step_outside()
+
+    def _step_outside(self) -> None:
+        """A forked child may leave a block that it never entered."""
+        if self._pid == os.getpid() and self._inside.locked():
+            self._inside.release()
 
     def _hear(self, ends_at_ms: int | None) -> None:
         """When it ends now; one that was lost has ended already."""
