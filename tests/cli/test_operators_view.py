@@ -67,6 +67,16 @@ def test_reclaim_takes_back_what_was_silent_for_the_threshold(
     assert app.get("t1").status == "pending"
 
 
+@pytest.mark.parametrize("threshold", ["²", "five", "5 m 3", "."])
+def test_reclaim_refuses_a_threshold_that_is_no_duration(
+    outlast: Call, app: Outlast, threshold: str
+) -> None:
+    app.open()
+    refused = outlast("queue", "reclaim", "--older-than", threshold)
+    assert refused.code == Exit.USAGE
+    assert "must look like" in refused.err
+
+
 def test_reclaim_counts_what_its_own_opening_took_back(
     outlast: Call, make_app: Callable[..., Outlast], clock: ManualClock
 ) -> None:
