@@ -6,7 +6,8 @@ tracer gets wrong never touches the work.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from outlast.errors import OutlastError
@@ -107,10 +108,10 @@ def ended_with(sending: Sending | None) -> Iterator[None]:
         yield
     except BaseException as error:
         if sending is not None:
-            sending.end(error)
+            _heard(partial(sending.end, error))
         raise
     if sending is not None:
-        sending.end(None)
+        _heard(partial(sending.end, None))
 
 
 def begun_sending(tracing: Tracing | None, new: Sequence[NewTask]) -> Sending | None:
@@ -134,11 +135,11 @@ def traced(
     ended: Ended | None = None
     try:
         if attempt.trace is not None:
-            _noted(_note(function, claimed, attempt.trace).result)
-        with attempt.current():
+            _noted(function, claimed, attempt.trace)
+        with _inside(attempt.current):
             ended = execute(attempt.trace)
     finally:
-        attempt.end(ended)
+        _heard(partial(attempt.end, ended))
     return ended
 
 
@@ -161,11 +162,33 @@ def _note(function: "AnyFunction", claimed: Claimed, trace: Trace) -> Future[boo
     return store.note_trace_soon(claimed.grant, trace.traceparent)
 
 
-def _noted(note: Callable[[], object]) -> None:
+def _noted(function: "AnyFunction", claimed: Claimed, trace: Trace) -> None:
     try:
-        note()
+        _note(function, claimed, trace).result()
     except OutlastError as error:
         log.warning("an attempt's trace could not be noted: %s", error)
+
+
+def _heard(tell: Callable[[], None]) -> None:
+    """Tell a tracer that something is over; what was stored or done stays so."""
+    try:
+        tell()
+    except Exception as error:
+        log.warning("what has ended could not be traced: %s", error)
+
+
+@contextmanager
+def _inside(block: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Inside a tracer's block, if it can be entered and left; what happens here it cannot see."""
+    entered = ExitStack()
+    try:
+        entered.enter_context(block())
+    except Exception as error:
+        log.warning("what a handler traces stands alone: %s", error)
+    try:
+        yield
+    finally:
+        _heard(entered.close)
 
 
 @contextmanager
@@ -177,10 +200,10 @@ def traced_on_loop(function: "AnyFunction", claimed: Claimed) -> "Iterator[OnLoo
         return
     execution = OnLoop(function, claimed, attempt)
     try:
-        with attempt.current():
+        with _inside(attempt.current):
             yield execution
     finally:
-        attempt.end(execution.ended)
+        _heard(partial(attempt.end, execution.ended))
 
 
 class OnLoop:
@@ -203,13 +226,12 @@ class OnLoop:
             log.warning("an attempt's trace could not be noted: %s", error)
 
 
-def inside(function: "AnyFunction", trace: Trace | None) -> AbstractContextManager[object]:
+@contextmanager
+def inside(function: "AnyFunction", trace: Trace | None) -> Iterator[None]:
     """In a handler's own process: part of the attempt that its worker traces."""
     family = function.family
     if trace is None or family is None or family.tracing is None:
-        return nullcontext()
-    try:
-        return family.tracing.inside(trace)
-    except Exception as error:
-        log.warning("what the handler traces stands alone: %s", error)
-        return nullcontext()
+        yield
+        return
+    with _inside(partial(family.tracing.inside, trace)):
+        yield
