@@ -4,11 +4,13 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from outlast import Outlast, _probe
 from outlast.testing import ManualClock
+from tests.store.hand import Hand
 from tests.support.children import Child
 
 Say = Callable[..., None]
@@ -16,25 +18,36 @@ Say = Callable[..., None]
 POISON = "poison"
 
 
-def claims_and_waits(path: str, worker: str, limit: int, clock_ms: list[int] | None = None) -> None:
-    """For a child: it holds tasks until it is killed, perhaps at a time of its own."""
+def claims_and_waits(
+    path: str, worker: str, limit: int, clock_ms: list[int] | None = None, lock: str | None = None
+) -> None:
+    """For a child: it holds tasks until it is killed, perhaps a lock too, at a time of its own."""
     from outlast import Outlast
     from outlast.testing import ManualClock
     from tests.support.childside import hear, say
 
     app = Outlast(path, clock=ManualClock(*clock_ms) if clock_ms else None)
     leases = app.claim(worker, limit=limit)
+    if lock:
+        assert app.lock(lock, ttl="1h", holder=worker).acquire()
     say([lease.task_id for lease in leases])
     while (at := hear()) is not None:
         say(leases[at].complete())
 
 
 def crash(
-    database: Path, worker: str = "crashed", limit: int = 100, clock: ManualClock | None = None
+    database: Path,
+    worker: str = "crashed",
+    limit: int = 100,
+    clock: ManualClock | None = None,
+    lock: str | None = None,
 ) -> list[str]:
-    """A process claims as much and is killed, perhaps at the test's own time; what it held."""
+    """A process claims as much and is killed, perhaps at the test's own time; what it held.
+
+    A lock that it took is to last for an hour.
+    """
     at = None if clock is None else list(clock.now())
-    with Child(claims_and_waits, database, worker, limit, at) as child:
+    with Child(claims_and_waits, database, worker, limit, at, lock) as child:
         held: list[str] = child.hear()
         child.kill()
     return held
@@ -45,6 +58,16 @@ def copy_of(crashed: Path, folder: Path) -> Path:
     copied = folder / "copy"
     shutil.copytree(crashed.parent, copied)
     return copied / crashed.name
+
+
+def moved_to_another_host(database: Path, worker: str) -> None:
+    """The worker of this name, and what it holds, is from now on none of this host's."""
+    with closing(Hand(database)) as hand:
+        hand.run(
+            "UPDATE workers SET incarnation = 'far-' || name, host = 'far', boot_id = 'another',"
+            " lock_file = 'none' WHERE name = ?",
+            worker,
+        )
 
 
 def markers(database: Path) -> list[Path]:

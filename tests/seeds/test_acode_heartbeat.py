@@ -6,7 +6,6 @@ Its row is made so by hand; time is the test's own.
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,11 @@ from outlast import Outlast, Settings, WorkerInfo
 from outlast.engine.detector import Detector
 from outlast.testing import ManualClock
 from tests.crash.working import WorkerChild, looking, named, status_is, until, write_lock_held
-from tests.seeds.crashing import copy_of, crash, facts
-from tests.store.hand import Hand
+from tests.seeds.crashing import copy_of, crash, facts, moved_to_another_host
 from tests.support.recovery_validator import validated
 
 DEAD_AFTER = "100.001s"
 STALE_AFTER = "90.001s"
-
-
-def moved_to_another_host(database: Path, worker: str) -> None:
-    """The worker of this name, and what it holds, is from now on none of this host's."""
-    with closing(Hand(database)) as hand:
-        hand.run(
-            "UPDATE workers SET incarnation = 'far-' || name, host = 'far', boot_id = 'another',"
-            " lock_file = 'none' WHERE name = ?",
-            worker,
-        )
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +32,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         app.enqueue("work", id="a")
     with Outlast(database, clock=clock, settings=Settings(max_recovery_attempts=0)) as app:
         app.enqueue("work", id="spent")
-    assert crash(database, "far", limit=2, clock=clock) == ["a", "spent"]
+    assert crash(database, "far", limit=2, clock=clock, lock="merge") == ["a", "spent"]
     moved_to_another_host(database, "far")
-    with closing(Hand(database)) as hand:
-        hand.run(
-            "INSERT INTO locks (name, holder, worker_id, token, acquired_at, expires_at,"
-            " expires_mono_ms) SELECT 'merge', seq, name, 1, 0, ?, ? FROM workers"
-            " WHERE name = 'far'",
-            clock.now().utc_ms + 3_600_000,
-            clock.now().mono_ms + 3_600_000,
-        )
     return database
 
 
@@ -238,7 +218,10 @@ def test_fr_047_one_dead_worker_event_is_emitted(dead: Outlast) -> None:
 
 
 def test_fr_048_fr_049_clean_up_releases_all_that_it_held(dead: Outlast) -> None:
-    """Tasks and named locks; nothing names it as holder any more."""
+    """Tasks and named locks; nothing names it as holder any more.
+
+    Its lock had most of its time before it.
+    """
     seq = "(SELECT seq FROM workers WHERE name = 'far')"
     for table in ("tasks", "locks"):
         assert facts(dead.path, f"SELECT count(*) FROM {table} WHERE holder = {seq}") == [[0]]

@@ -123,7 +123,8 @@ def test_fr_002_recovery_completes_before_operations(template: Path, tmp_path: P
 
 
 def test_fr_003_recovery_is_logged(start: Start) -> None:
-    assert "WARNING recovered 2 tasks, failed 1, of 1 dead workers" in start.said
+    said = "WARNING recovered 2 tasks, failed 1, of 1 dead workers, in "
+    assert len([one for one in start.said if one.startswith(said)]) == 1
 
 
 def test_fr_004_a_start_event_is_emitted(start: Start) -> None:
@@ -222,7 +223,8 @@ def test_fr_015_the_default_action_is_retry(start: Start) -> None:
 def test_fr_016_retry_checks_the_attempt_limit(start: Start) -> None:
     """AC-004: within the budget it goes back, and shows how much is used of how much."""
     within = start.moved["a"]
-    assert (within.status, within.attempt, within.attempt_limit) == ("pending", 1, 7)
+    assert (within.status, within.attempt) == ("pending", 1)
+    assert (within.max_retries, within.max_recoveries) == (3, 3)
 
 
 def test_fr_017_over_the_limit_the_task_fails(start: Start) -> None:
@@ -274,7 +276,7 @@ def test_fr_022_the_reason_explains(start: Start) -> None:
 
 
 def test_fr_023_recoveries_are_counted_by_task_and_by_run(start: Start) -> None:
-    assert start.app.get("a").recovery_count == start.moved["a"].recovery_count == 1
+    assert start.app.get("a").recovery_count == 1
     assert (start.report.tasks_put_back, start.report.tasks_failed) == (2, 1)
 
 

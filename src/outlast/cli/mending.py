@@ -102,7 +102,8 @@ def _stats(stats: "RecoveryStats") -> View:
 @with_common
 def reclaim(common: Common, /, *, older_than: str, force: bool) -> None:
     """Take back tasks that gave no sign of life for long."""
-    threshold = float(older_than) if older_than.replace(".", "", 1).isdigit() else older_than
+    is_number = older_than.isascii() and older_than.replace(".", "", 1).isdigit()
+    threshold = float(older_than) if is_number else older_than
     with opened(common) as app:
         count = app.reclaim_stale(threshold, force=force)
     show(common, View({"reclaimed": count}, [Lines([f"{count} tasks were taken back."])]))
@@ -129,7 +130,7 @@ def _status(status: "RecoveryStatus") -> View:
     if status.held_tasks:
         lines.append(
             f"{status.held_tasks} recovered tasks are held and wait for approval by"
-            " app.unpark(task_id)."
+            " `outlast queue approve`."
         )
     lines += [
         f"Task {one.task_id} ({one.kind}, {one.status}) was lost {one.recoveries} times:"

@@ -12,8 +12,8 @@ from outlast.domain.recovery import DeadWorker, RecoveredTask, RecoveryReport, S
 
 HEADING = "=== Queue Recovery Report ==="
 
-# The run moved the task and did not charge it; or a budget was spent; or policy said so.
-_ACTIONS = {"retry": "retry", "reset": "pending", "fail": "fail"}
+# How a task was put back: charged, or not. One that is final failed, for whatever reason.
+_ACTIONS = {"retry": "retry", "reset": "pending"}
 _NEVER_STARTED = "never_started"
 _LIMIT = "max_retries_exceeded"
 
@@ -174,7 +174,7 @@ def task_line(task: RecoveredTask) -> TaskLine:
     return TaskLine(
         task_id=task.task_id,
         kind=task.kind,
-        action=_action(task.reason),
+        action=_action(task.reason) if back else "fail",
         attempt=task.attempt + 1 if back else task.attempt,
         limit=1 + task.max_retries,
         success=back,

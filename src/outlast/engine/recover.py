@@ -84,6 +84,11 @@ class _Run:
             opened.wal_frames_moved, None if session.is_guest else kept(session.settings),
         )  # fmt: skip
         run_id = self._store.begin_run(start, session.now(), self._is_opening)
+        session.log.debug(
+            "recovery run %d begins (%s); the last stop: %s",
+            run_id, self._trigger, opened.previous,
+            extra=about(run_id=run_id, store=self._store.path),
+        )  # fmt: skip
         try:
             self._note_the_opening(opened)
             healed = self._heal(run_id)
@@ -206,6 +211,11 @@ class _Run:
         return result
 
     def _say(self, report: RecoveryReport) -> None:
+        for step in report.steps:
+            self._session.log.debug(
+                "recovery run %d, %s: %s", report.run_id, step.name, step.outcome,
+                extra=about(run_id=report.run_id),
+            )  # fmt: skip
         if not self._session.settings.recovers:
             self._session.log.warning(
                 "recovery is switched off for %s: tasks of dead workers stay as they are",
