@@ -78,7 +78,7 @@ def _stream(**parts: Any) -> Stored:
         (_stream(positions=[10]), "positions again"),
         (_stream(paused={"q"}), "differs about queue 'q', which is paused"),
         (
-            _stream(events=[StoredEvent(1, "queue.paused", None, '{"queue": "q"}')]),
+            _stream(events=[StoredEvent(1, "queue.paused", None, None, '{"queue": "q"}')]),
             "which is not paused",
         ),
         (Stored(counters={"tasks": 1}), "what became of rows"),
@@ -90,7 +90,7 @@ def test_what_the_events_leave_out_or_make_up_is_found(stored: Stored, fault: st
 
 
 def test_a_task_that_was_taken_is_accounted_for() -> None:
-    taken = StoredEvent(3, "task.taken", 1, "{}")
-    assert (
-        list(stream_faults(Stored(counters={"tasks": 1, "transitions": 3}, events=[taken]))) == []
-    )
+    taken = StoredEvent(3, "task.taken", None, None, "{}")
+    counters = {"tasks": 1, "transitions": 3}
+    stored = Stored(counters=counters, events=[taken], event_tasks={3: 1})
+    assert list(stream_faults(stored)) == []

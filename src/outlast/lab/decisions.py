@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from outlast.lab.acts import APPROVE, FORCING, may_concern
 from outlast.lab.history import Call, History
 from outlast.lab.replay import FINAL
 from outlast.lab.stored import Stored
@@ -68,8 +69,16 @@ class Decisions:
             if last is None or not last.value or last.verb == "unpark_task" or task is None:
                 continue
             is_moved = last.verb == "park" and task.token != last.arguments["token"]
+            is_moved |= self._may_be_let_go(task_id, last)
             if task.status == "pending" and task.parked is None and not is_moved:
                 yield Violation("lost", task_id, f"{last} and it is not parked")
+
+    def _may_be_let_go(self, task_id: str, parked: Call) -> bool:
+        """Whether somebody may have forced or approved it since."""
+        return any(
+            may_concern(call, task_id) and (call.answered_at or parked.asked_at) >= parked.asked_at
+            for call in self._history.of(APPROVE, *FORCING)
+        )
 
     def _paused(self) -> Iterator[Violation]:
         by_queue: dict[str, list[Call]] = defaultdict(list)

@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from outlast.lab.acts import FORCING, asked_by, forced
+from outlast.lab.audited import is_operators
 from outlast.lab.history import Call, History
 from outlast.lab.stored import Move, Stored
 from outlast.lab.wholeness import Violation
@@ -22,6 +24,7 @@ class Holding:
         self._writes = writes
         self._is_steady = is_steady
         self._claims, self._ends = claims_and_ends(stored)
+        self._asked_by = asked_by(history)
 
     def all(self) -> Iterator[Violation]:
         """Every promise about leases that is broken."""
@@ -76,10 +79,21 @@ class Holding:
         for call in self._history.of("cancel", "fail_task"):
             if call.is_done and call.value:
                 over[call.arguments["ids"][0]].append((1 << 62, call))
+        for call in self._history.of(*FORCING):
+            for task_id in forced(call):
+                over[task_id] += ((one, call) for one in self._handed_before(task_id, call))
         for wrote in self._writes.written:
             for token, call in over[wrote.task_id]:
                 if wrote.token <= token and call is not wrote.call and _before(call, wrote.call):
                     yield Violation("zombie", wrote.task_id, f"{wrote} after {call}")
+
+    def _handed_before(self, task_id: str, call: Call) -> Iterator[int]:
+        """The tokens of a task that were out when a call was made."""
+        return (
+            lease.token
+            for lease in self._writes.handed
+            if lease.task_id == task_id and _before(lease.call, call)
+        )
 
     def _half_settled(self) -> Iterator[Violation]:
         """A call that ends many leases ends all that are still held, or none."""
@@ -134,6 +148,9 @@ class Holding:
         killed_at = self._history.killed_at.get(held.worker)
         if wrote is not None:
             return wrote.call.asked_at
+        if is_operators(end.actor):
+            asked = (call for call in self._asked_by[end.actor] if not _before(call, held.call))
+            return min((call.asked_at for call in asked), default=held.call.asked_at)
         if end.actor == "worker":
             doubtful = [call.asked_at for call in self._settling(held)]
             if held.worker in self._history.left_at:
@@ -155,7 +172,7 @@ class Holding:
             return
         has_left = lease.worker in self._history.left_at
         was_killed = lease.worker in self._history.killed_at
-        if _is_death(end) and not (has_left or was_killed):
+        if _is_death(end) and not (has_left or was_killed or is_operators(end.actor)):
             yield Violation(
                 "overlap", task_id, f"{lease.worker} lives and was declared dead: {end}"
             )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from outlast.lab.acts import FORCING, Acts, may_concern
 from outlast.lab.decisions import Decisions
 from outlast.lab.history import Call, History
 from outlast.lab.holding import Holding
@@ -34,6 +35,7 @@ def violations(history: History, stored: Stored, *, is_steady: bool = True) -> l
             Holding(history, stored, writes, is_steady).all(),
             Locks(history, stored).all(),
             Telling(history, stored).all(),
+            Acts(history, stored).all(),
         )
     )
 
@@ -115,15 +117,10 @@ class _Checker:
         for call in self._history.of("enqueue", "enqueue_many"):
             for task_id in call.arguments["ids"]:
                 asked[task_id] |= call.may_have_happened
-        cloned = {
-            task_id
-            for call in self._history.of("retry")
-            if call.may_have_happened
-            for task_id in call.arguments["ids"]
-        }
+        cloning = list(self._history.of("retry", *FORCING))
         for task in self._stored.tasks.values():
             if task.retry_of is not None:
-                if task.retry_of not in cloned:
+                if not any(may_concern(call, task.retry_of) for call in cloning):
                     yield Violation("phantom", task.id, f"clone of {task.retry_of}, unasked for")
             elif not asked.get(task.id, False):
                 how = "was refused" if task.id in asked else "was never asked for"

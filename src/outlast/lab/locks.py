@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from outlast.engine.locks import NamedLock
 
 ACQUIRE, EXTEND, RELEASE, FORCE = "lock_acquire", "lock_extend", "lock_release", "lock_force"
+MARK_DEAD = "mark_dead"
 NEVER = float("inf")
 
 
@@ -123,7 +124,12 @@ class Grant:
         """The first moment at which it may have been over before its time."""
         moments = [
             *(call.asked_at for call in self.ends if call.may_have_happened),
-            *(call.asked_at for call in forced if (call.answered_at or NEVER) > self.asked_at),
+            *(
+                call.asked_at
+                for call in forced
+                if call.arguments.get("name", self.name) == self.name
+                and (call.answered_at or NEVER) > self.asked_at
+            ),
             history.killed_at.get(self.worker, NEVER),
             history.left_at.get(self.worker, NEVER),
         ]
@@ -138,7 +144,9 @@ class Locks:
         self._stored = stored
         self._grants: dict[tuple[str, int], Grant] = {}
         self._claimed_twice: list[Violation] = []
-        self._forced = [call for call in history.of(FORCE) if call.may_have_happened]
+        # Who is declared dead loses every lock.
+        forced = history.of(FORCE, MARK_DEAD)
+        self._forced = [call for call in forced if call.may_have_happened]
         for call in history.of(ACQUIRE):
             self._note(call)
         for call in history.of(EXTEND, RELEASE):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from outlast.lab.history import KILLED, Write, host_seconds
 from outlast.lab.lives import LIVES, SETTINGS, Life, each_of, nth, opened
+from outlast.lab.operating_lives import OPERATING_LIVES
 from outlast.lab.recorded import SPARED_KIND
 from outlast.lab.witness import Witness
 
@@ -174,4 +175,4 @@ RECOVERY_LIVES = {
     "mend": Life(deserted, mend, frozenset(_MENDING | each_of("close"))),
     "approve": Life(deserted, approve, frozenset(_MENDING | each_of("park"))),
 }
-ALL_LIVES = LIVES | RECOVERY_LIVES
+ALL_LIVES = LIVES | RECOVERY_LIVES | OPERATING_LIVES

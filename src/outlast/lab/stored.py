@@ -50,6 +50,7 @@ EVENTS = "SELECT pos, kind, incarnation, run_id, data FROM events ORDER BY pos"
 EVENT_TASKS = "SELECT pos, task_seq FROM events WHERE task_seq IS NOT NULL"
 COUNTERS = "SELECT name, seq FROM sqlite_sequence"
 CURSORS = "SELECT name, pos, task_seq FROM cursors"
+AUDIT = "SELECT id, actor, source, action, status, subject, run_id, data FROM audit ORDER BY id"
 RUNS = "SELECT id, trigger, completed_at, put_back, failed FROM recovery_runs ORDER BY id"
 # Asks for the runs first: in a store that was not migrated so far, neither they nor the column are.
 MOVED_BY_RUNS = """
@@ -123,6 +124,19 @@ class StoredEvent(NamedTuple):
     data: str
 
 
+class StoredAct(NamedTuple):
+    """An entry of the audit."""
+
+    id: int
+    actor: str
+    source: str
+    action: str
+    status: str
+    subject: str | None
+    run_id: int | None
+    data: str
+
+
 class StoredWorker(NamedTuple):
     """A worker's row."""
 
@@ -178,6 +192,8 @@ class Stored:
     """The task an event is about, by the event's position."""
     counters: dict[str, int] = field(default_factory=dict)
     cursors: list[tuple[str, int, int]] = field(default_factory=list)
+    audit: list[StoredAct] | None = None
+    """None in a store that keeps none yet."""
     runs: dict[int, StoredRun] | None = None
     """None in a store that knows no runs yet."""
     moved_by_runs: dict[int, int] = field(default_factory=dict)
@@ -189,30 +205,6 @@ class Stored:
     def statuses(self) -> dict[str, str]:
         """The status of every task by its id."""
         return {task.id: task.status for task in self.tasks.values()}
-
-
-# What an opening writes down about itself: its run, the run's events, and the counters of both.
-_OF_THE_OPENING = frozenset({"recovery_runs", "sqlite_sequence"})
-
-
-def changed_tables(once: Stored, twice: Stored) -> list[str]:
-    """The tables that differ between two openings of which the second had nothing to do."""
-    before, after = (
-        {name: _beside_runs(name, rows) for name, rows in one.content.items()}
-        for one in (once, twice)
-    )
-    return [
-        name
-        for name in sorted(before.keys() | after.keys())
-        if name not in _OF_THE_OPENING and before.get(name) != after.get(name)
-    ]
-
-
-def _beside_runs(table: str, rows: Rows) -> Rows:
-    """A run says when it begins and ends; a worker found dead by the second one is a difference."""
-    if table != "events":
-        return rows
-    return [row for row in rows if not str(row[1]).startswith("recovery.")]
 
 
 def read_stored(path: Path | str, with_content: bool = False) -> Stored:
@@ -270,6 +262,7 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
         stored.positions = [pos for (pos,) in fetch(POSITIONS)]
         stored.event_tasks = dict(fetch(EVENT_TASKS))
         stored.cursors = [(name, pos, seq) for name, pos, seq in fetch(CURSORS)]
+        stored.audit = [StoredAct(*row) for row in fetch(AUDIT)]
     if with_content:
         stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
     return stored
@@ -309,7 +302,7 @@ def _queries() -> list[str]:
     return [
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
         TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, LOCKS, LOCK_TOKEN, POSITIONS, EVENTS, EVENT_TASKS,
-        COUNTERS, CURSORS, RUNS, MOVED_BY_RUNS, WORKERS,
+        COUNTERS, CURSORS, AUDIT, RUNS, MOVED_BY_RUNS, WORKERS,
         "PRAGMA integrity_check", "PRAGMA foreign_key_check",
     ]  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from outlast.lab import recorded, replay
+from outlast.lab import audited, recorded, replay
 from outlast.lab.stored import Stored, StoredCheckpoint, StoredKey, StoredTask
 from outlast.lab.stream import stream_faults
 
@@ -44,6 +44,8 @@ def violations_of_file(stored: Stored) -> Iterator[Violation]:
         yield Violation("torn", task_id, "has moves or checkpoints and is not there")
     for kind, task_id, detail in recorded.objections(stored):
         yield Violation(kind, task_id, detail)
+    for task_id, detail in audited.objections(stored):
+        yield Violation("audit", task_id, detail)
 
 
 def _torn(task: StoredTask) -> Iterator[str]:

@@ -6,12 +6,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from outlast.lab.audited import is_operators
 from outlast.lab.chaos.handlers import BEGUN
 from outlast.lab.chaos.programs import LEASE_SECONDS
 from outlast.lab.chaos.supervisor import Account, Span
 from outlast.lab.history import History, read_lines
 from outlast.lab.recorded import DIED
-from outlast.lab.stored import Stored
+from outlast.lab.stored import Move, Stored
 from outlast.lab.wholeness import Violation
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
@@ -65,7 +66,7 @@ def _overlaps(
     for one in executions:
         by_task[one.task_id].append(one)
     ends = {
-        (task_id, move.token): move.reason
+        (task_id, move.token): move
         for task_id, moves in stored.moves.items()
         for move in moves
         if move.from_status == "running"
@@ -75,15 +76,19 @@ def _overlaps(
             over_at = one.ended_at or history.killed_at.get(one.worker)
             if over_at is None or following.begun_at >= over_at:
                 continue
-            if not _is_explained(ends.get((task_id, one.token), ""), one, following, account):
+            if not _is_explained(ends.get((task_id, one.token)), one, following, account):
                 yield Violation("overlap", task_id, f"{following} began while {one} was at work")
 
 
-def _is_explained(reason: str, one: Execution, following: Execution, account: Account) -> bool:
-    """Only a lease that ran out frees a task whose handler is still at work: when its worker or
-    the worker's clerk stood still or was gone, or somebody who kept all others from writing stood
-    still, or the machine as a whole was late; and long enough."""
-    if not reason.startswith("lease_expired"):
+def _is_explained(
+    end: Move | None, one: Execution, following: Execution, account: Account
+) -> bool:
+    """Only an operator, or a lease that ran out, frees a task whose handler is still at work: when
+    its worker or the worker's clerk stood still or was gone, or somebody who kept all others from
+    writing stood still, or the machine as a whole was late; and long enough."""
+    if end is not None and is_operators(end.actor):
+        return True
+    if end is None or not end.reason.startswith("lease_expired"):
         return False
     stops = (
         span

@@ -11,12 +11,13 @@ from pathlib import Path
 from outlast.api import Outlast
 from outlast.clock import SystemClock
 from outlast.errors import OutlastError
+from outlast.lab.aftermath import changed_tables
 from outlast.lab.history import History, Line, history_of
 from outlast.lab.invariants import violations
 from outlast.lab.kill.state import copied
 from outlast.lab.replay import FINAL
 from outlast.lab.set_clock import SetClock
-from outlast.lab.stored import Stored, changed_tables, read_stored
+from outlast.lab.stored import Stored, read_stored
 from outlast.lab.wholeness import violations_of_file
 
 _AT_ONCE = 20

@@ -26,7 +26,7 @@ LOST, BROKEN = "lost", "broken"
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
 _MOST_COMPLAINTS = 5
 _MANY_TRANSACTIONS = frozenset(
-    {"open", "migrate", "heal", "recover", "detect", "reclaim_stale", "close", "flush"}
+    {"open", "migrate", "heal", "recover", "detect", "reclaim_stale", "mark_dead", "close", "flush"}
 )
 _UNREADABLE = "the file can be read"
 

@@ -339,7 +339,8 @@ class Step:
         back = sum(one.to is Status.PENDING for one in moved)
         data = {"put_back": back, "failed": len(moved) - back, "actor": this.actor}
         if this.run_id is None:
-            add_audit(tx, Act(this.actor, SELF_HEALING, "heal", worker, data), this.now)
+            source = SELF_HEALING if this.actor == RECOVERY else OPERATOR
+            add_audit(tx, Act(this.actor, source, "heal", worker, data), this.now)
         else:
             add_event(tx, RECOVERY_PROGRESS, this.now, data, run_id=this.run_id, worker=worker)
 
