@@ -108,6 +108,61 @@ def test_held_recoveries_are_approved_by_command(app: Outlast, database: Path) -
     assert len(app.claim("w", limit=9)) == 3
 
 
+def test_one_that_cannot_be_approved_does_not_keep_the_others_from_it(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue_many("work", range(3), id=["a", "b", "c"])
+    app.close()
+    crash(database)
+    run(database, "queue", "recover", OUTLAST_RECOVERY_MODE="manual")
+    app.unpark("b")
+    app.close()
+    code, out, _ = run(database, "queue", "approve", "a", "b", "nobody", "c", "c", "--by", "ada")
+    lines = out.splitlines()
+    assert (code, len(lines)) == (4, 4)
+    assert (lines[0], lines[3]) == ("a may run", "c may run")
+    assert "b was left out: task b is not held by recovery" in lines[1]
+    assert "nobody was left out: " in lines[2]
+    code, out, _ = run(database, "queue", "approve", "b", "--json", "--by", "ada")
+    assert (code, json.loads(out)["approved"]) == (1, [])
+    assert [one["id"] for one in json.loads(out)["skipped"]] == ["b"]
+
+
+def test_only_those_are_approved_that_were_counted(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More may be held by the time that a person has said yes."""
+    from outlast.cli import forcing
+    from outlast.cli.main import cli
+
+    def one_more_is_held(task_id: str) -> None:
+        app.enqueue("work", id=task_id)
+        app.close()
+        crash(database)
+        run(database, "queue", "recover", OUTLAST_RECOVERY_MODE="manual")
+
+    asked: list[str] = []
+
+    def takes_its_time(scope: str, yes: bool) -> None:
+        asked.append(scope)
+        one_more_is_held("b")
+
+    one_more_is_held("a")
+    monkeypatch.setattr(forcing, "confirm", takes_its_time)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["queue", "approve", "--all", "--by", "ada", "--store", str(database)])
+    assert (left.value.code, asked) == (0, ["1 held task will be approved."])
+    assert [app.get(one).parked for one in "ab"] == [None, "hold"]
+
+
+def test_a_task_that_is_named_twice_is_retried_once(app: Outlast, database: Path) -> None:
+    app.enqueue("work", id="t1")
+    app.cancel("t1")
+    app.close()
+    code, out, _ = run(database, "task", "retry", "t1", "t1", "--by", "ada")
+    assert (code, len(out.splitlines()), len(app.tasks())) == (0, 1, 2)
+
+
 def test_a_worker_is_declared_dead_by_name(app: Outlast, database: Path) -> None:
     app.enqueue("work", id="t1")
     app.close()

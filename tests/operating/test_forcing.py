@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from outlast import InvalidInput, InvalidTransition, LeaseLost, Outlast, TaskNotFound
+from outlast.store.sqlite.operating import Operating as SqliteOperating
 from outlast.testing import ManualClock
+from tests.operating.stage import holds
 from tests.recovery.stage import rows
 from tests.support.children import Child
 from tests.support.foreign import assert_sound
@@ -259,3 +261,71 @@ def test_an_approved_recovery_is_applied(make_app: Make, clock: ManualClock) -> 
         ("operator/ada", "task.approve", "held recoveries"),
     ]
     assert os.path.exists(app.path)
+
+
+@pytest.mark.proves("CLI-14")
+@pytest.mark.parametrize("who", ["a person", "its handler"])
+def test_what_somebody_else_holds_is_not_recoverys_to_approve_though_it_was_recovered_before(
+    make_app: Make, clock: ManualClock, who: str
+) -> None:
+    app = make_app(recovery_mode="manual")
+    app.enqueue("work", id="a")
+    app.claim("w", lease="10s")
+    clock.advance("1m")
+    app.heal()
+    assert app.recovery_status().held_tasks == 1
+    app.approve_recovery(by="ada")
+    if who == "a person":
+        app.park("a", by="bob")
+    else:
+        app.claim("w")[0].park("hold")
+    assert app.recovery_status().held_tasks == 0
+    assert app.approve_recovery(by="ada") == []
+    with pytest.raises(InvalidTransition, match="not held by recovery"):
+        app.approve_recovery("a", by="ada")
+    assert app.get("a").parked == "hold"
+
+
+def test_a_task_that_is_named_twice_is_acted_on_once(app: Outlast) -> None:
+    app.enqueue_many("work", range(3), id=["held", "waits", "final"])
+    app.claim("w")
+    app.force("final", "fail", by="ada")
+    for task_id, action in (("held", "pending"), ("waits", "fail"), ("final", "retry")):
+        (done,) = app.force_many(action, [task_id, task_id], by="ada")
+        assert (done.task_id, done.is_changed) == (task_id, True)
+    assert len(app.tasks()) == 4, "one clone"
+
+
+def test_a_task_that_ends_while_it_is_forced_is_said_to_have_ended(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a retry needs a clone is seen before its transaction, and may change until then."""
+    app.enqueue("work", id="t1")
+    (lease,) = app.claim("w")
+    operate = SqliteOperating.operate
+
+    def ends_meanwhile(*args: object, **kwargs: object) -> object:
+        lease.fail("no", retry=False)
+        return operate(*args, **kwargs)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteOperating, "operate", ends_meanwhile)
+        with pytest.raises(InvalidTransition, match="failed meanwhile; ask again"):
+            app.force("t1", "retry", by="ada")
+    assert app.force("t1", "retry", by="ada").new_id is not None
+
+
+def test_what_is_put_back_with_a_worker_that_was_declared_dead_is_on_record_as_an_operators_act(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue("work", id="t1")
+    app.close()
+    with Child(holds, database, "victim") as child:
+        child.hear()
+        (victim,) = (one for one in app.workers() if one.name == "victim")
+        app.mark_dead(victim.incarnation, by="ada", force=True)
+    acts = [(one.actor, one.source, one.action) for one in app.audit()]
+    assert acts == [
+        ("operator/ada", "operator", "heal"), ("operator/ada", "operator", "worker.mark_dead"),
+    ]  # fmt: skip
+    assert {one.source for one in app.audit(items=True)} == {"operator"}

@@ -191,7 +191,7 @@ CREATE TABLE tasks (
     result_sum            INTEGER,
     error                 TEXT,
     payload               TEXT,
-    result                TEXT,
+    result                TEXT, held_by_recovery INTEGER,
     -- A sum of columns is NULL when any of them is, and coalesce() is NULL only when all are:
     -- two cheap tests in place of a dozen, evaluated on every write of a row.
     CONSTRAINT task_is_whole CHECK (

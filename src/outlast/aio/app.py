@@ -281,6 +281,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
     force = _hopping(Outlast.force)
     force_many = _hopping(Outlast.force_many)
     approve_recovery = _hopping(Outlast.approve_recovery)
+    held_recoveries = _hopping(Outlast.held_recoveries)
     audit = _hopping(Outlast.audit)
 
     # Looking

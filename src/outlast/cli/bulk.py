@@ -46,8 +46,8 @@ def refuse_unclear(task_ids: Sequence[str], choice: Choice, allowed: Sequence[st
 
 
 def named_all(app: "Outlast", given: Sequence[str]) -> list[str]:
-    """The ids that are meant; one that is unclear is told before anything is changed."""
-    return [named(app, one) for one in given]
+    """The ids that are meant, each once; one that is unclear is told before anything is changed."""
+    return list(dict.fromkeys(named(app, one) for one in given))
 
 
 def fitting(app: "Outlast", choice: Choice) -> list[str]:

@@ -15,13 +15,14 @@ from outlast.cli.bulk import (
     refuse_unclear,
     report,
 )
-from outlast.cli.exits import Exit
+from outlast.cli.exits import Exit, exit_for
 from outlast.cli.selecting import STATUSES, Choice, selection
 from outlast.cli.signing import COMMAND_LINE, by_option
 from outlast.cli.stores import opened
 from outlast.cli.text import count
 from outlast.cli.verbs import Common, Verb, with_common
 from outlast.cli.views import Lines, View, show
+from outlast.errors import InvalidTransition, TaskNotFound
 
 if TYPE_CHECKING:
     from outlast import Forced
@@ -97,17 +98,19 @@ def approve(common: Common, /, *, task_ids: Sequence[str], is_all: bool, by: str
     """Let tasks run that recovery holds for approval (recovery mode manual)."""
     if bool(task_ids) == is_all:
         raise click.UsageError("give the ids of held tasks, or --all")
+    outcome, approved = Outcome(), list[str]()
     with opened(common) as app:
         if is_all:
-            held = app.recovery_status().held_tasks
-            confirm(f"{count(held, 'held task')} will be approved.", yes or not held)
-            approved = app.approve_recovery(by=by, source=COMMAND_LINE)
-        else:
-            approved = [
-                done
-                for one in named_all(app, task_ids)
-                for done in app.approve_recovery(one, by=by, source=COMMAND_LINE)
-            ]
-    lines = [f"{one} may run" for one in approved] or ["Nothing is held."]
-    show(common, View({"approved": approved}, [Lines(lines)]))
-    return Exit.FINE
+            held = app.held_recoveries()
+            confirm(f"{count(len(held), 'held task')} will be approved.", yes or not held)
+            approved = app.approve_recovery(held, by=by, source=COMMAND_LINE)
+            outcome.lines += [f"{one} may run" for one in approved]
+        for one in named_all(app, task_ids):
+            try:
+                approved += app.approve_recovery(one, by=by, source=COMMAND_LINE)
+                outcome.lines.append(f"{one} may run")
+            except (InvalidTransition, TaskNotFound) as error:
+                outcome.skip(one, str(error), exit_for(error))
+    data = {"approved": approved, "skipped": outcome.skipped}
+    show(common, View(data, [Lines(outcome.lines or ["Nothing is held."])]))
+    return outcome.code

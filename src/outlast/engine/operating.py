@@ -29,6 +29,7 @@ from outlast.store.operating import Done, Order
 
 AT_ONCE = 500
 MAX_ENTRIES = 100_000
+ALL = -1
 
 
 class Operating(Looking):
@@ -141,7 +142,7 @@ class Operating(Looking):
             wanted = status_named(status)
             scope = _scope(wanted.value, queue, group, kind)
             task_ids = self._fitting(act, wanted, queue, group, kind)
-        ids = [checked_id(one) for one in task_ids or ()]
+        ids = list(dict.fromkeys(checked_id(one) for one in task_ids or ()))
         session, told = self._handle.serve(), list[Forced]()
         for batch in _in_batches(ids):
             done = _all_of(session, batch, act, signature, scope)
@@ -150,24 +151,28 @@ class Operating(Looking):
                 on_batch(done)
         return told
 
-    def approve_recovery(
-        self, task_id: str | None = None, *, by: str, source: str = LIBRARY
-    ) -> list[str]:
-        """Let tasks run that recovery holds for approval: one, or all of them; returns their ids.
+    def held_recoveries(self, limit: int = MAX_ENTRIES) -> list[str]:
+        """The tasks that recovery holds for approval, by their ids, oldest first."""
+        return self._handle.look().held_ids(checked_whole(limit, "limit", 1, MAX_ENTRIES))
 
-        A task that is held for another reason is not recovery's to approve, and is refused.
+    def approve_recovery(
+        self, task_id: str | Sequence[str] | None = None, *, by: str, source: str = LIBRARY
+    ) -> list[str]:
+        """Let tasks run that recovery holds for approval, and return their ids.
+
+        One, or those of a list that are held, or all that are held now. A task that is held for
+        another reason is not recovery's to approve: named alone it is refused, else left out.
         """
         signature = signed(by, source)
-        if task_id is not None:
+        if isinstance(task_id, str):
             self._act(task_id, Act.APPROVE, signature)
             return [task_id]
+        given = None if task_id is None else list(dict.fromkeys(map(checked_id, task_id)))
         session, approved = self._handle.serve(), list[str]()
-        while held := session.store.held_ids(AT_ONCE):
-            orders = [Order(one, Act.APPROVE) for one in held]
+        for batch in _in_batches(session.store.held_ids(ALL) if given is None else given):
+            orders = [Order(one, Act.APPROVE) for one in batch]
             done = session.store.operate(orders, signature, session.now(), "held recoveries")
             approved += [one.task_id for one in done if one.is_changed]
-            if not any(one.is_changed for one in done):
-                break
         return approved
 
     def audit(

@@ -115,6 +115,8 @@ class _Acting:
         return Done(order.task_id, was, "", True)
 
     def _clone(self, order: Order, as_before: Done) -> Done:
+        if as_before.was in FINAL and order.clone is None:
+            raise InvalidTransition(f"task {order.task_id} {as_before.was} meanwhile; ask again")
         if as_before.was not in FINAL or order.clone is None:
             raise InvalidTransition(
                 f"task {order.task_id} is {as_before.was}; only a final task can be retried"

@@ -33,6 +33,12 @@ CREATE TABLE cursors (
 ALTER TABLE events ADD COLUMN task_seq INTEGER;
 ALTER TABLE events ADD COLUMN task_id TEXT;
 
+-- Whether a held task waits for the approval of its recovery, or somebody parked it for another reason.
+ALTER TABLE tasks ADD COLUMN held_by_recovery INTEGER;
+UPDATE tasks SET held_by_recovery = 1
+WHERE status = 'pending' AND parked IS NOT NULL AND parked <> 'delay' AND parked = 'hold'
+  AND recovery_count > 0;
+
 -- Numbers that only rise: what no row would show afterwards.
 CREATE TABLE counters (
     name  TEXT PRIMARY KEY,

@@ -1,4 +1,4 @@
--- Tasks that recovery put back and that wait for approval: held ones that were recovered.
+-- Tasks that recovery put back and that wait for approval.
 SELECT count(*) FROM tasks INDEXED BY idx_tasks_parked
 WHERE status = 'pending' AND parked IS NOT NULL AND parked <> 'delay' AND parked = 'hold'
-  AND recovery_count > 0
+  AND held_by_recovery

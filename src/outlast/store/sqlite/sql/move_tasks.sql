@@ -9,6 +9,7 @@ UPDATE tasks SET
     unstarted = 0,
     stage = NULL,
     parked = :parked,
+    held_by_recovery = CASE WHEN :parked = 'hold' AND :recovery_count > 0 THEN 1 END,
     not_before = :not_before,
     attempt = attempt + :attempt,
     retry_count = retry_count + :retry_count,

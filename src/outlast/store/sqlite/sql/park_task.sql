@@ -1,1 +1,2 @@
-UPDATE tasks SET parked = :reason, not_before = NULL, touched_at = :now WHERE id = :id AND status = 'pending'
+UPDATE tasks SET parked = :reason, held_by_recovery = NULL, not_before = NULL, touched_at = :now
+WHERE id = :id AND status = 'pending'
