@@ -8,6 +8,7 @@ from outlast.lab.kill.cases import Room
 from outlast.lab.kill.sweep import name_of, points_of
 from outlast.lab.kill.writes import HALF, WHOLE
 from outlast.lab.lives import LIVES, MIGRATING
+from outlast.lab.operating_lives import OPERATING_LIVES
 from outlast.lab.recovery_lives import RECOVERY_LIVES
 from tests.lab.kill_room import a_room, assert_sound, tried
 
@@ -20,6 +21,7 @@ SWEEP = [
     for probe in points_of(life)
 ]
 RECOVERING = [(life, probe) for life in RECOVERY_LIVES for probe in points_of(life)]
+OPERATING = [(life, probe) for life in OPERATING_LIVES for probe in points_of(life)]
 BETWEEN_BATCHES = ("heal.written", "heal.committed")
 
 
@@ -103,3 +105,16 @@ def test_mending_and_approving_are_whole_transactions_wherever_they_are_killed(
     passings = room.rehearsed(life).passed.count(probe)
     assert passings, "a probe that is listed must be reached"
     assert_sound(room, name_of(life, probe, (passings + 1) // 2))
+
+
+@pytest.mark.parametrize(("life", "probe"), OPERATING, ids=str)
+def test_an_operators_act_and_its_entry_in_the_audit_are_one_wherever_they_are_killed(
+    room: Room, life: str, probe: str
+) -> None:
+    """After each commit nothing is without its entry; `lab kill` sweeps every passing."""
+    passings = room.rehearsed(life).passed.count(probe)
+    assert passings, "a probe that is listed must be reached"
+    is_told_apart = probe.endswith(".committed")
+    chosen = range(1, passings + 1) if is_told_apart else [(passings + 1) // 2]
+    for nth in chosen:
+        assert_sound(room, name_of(life, probe, nth))

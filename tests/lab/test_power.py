@@ -21,6 +21,10 @@ SHARES = {
     "start": 900,
     "mend": 900,
     "approve": 900,
+    "locks": 900,
+    "subscribe": 900,
+    "operate": 900,
+    "approve by name": 300,
     PAST_A_READER: 1500,
 }
 MIGRATIONS = {"migrate": 2600, "migrate on": 1900}

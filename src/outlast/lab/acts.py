@@ -54,10 +54,11 @@ class Operator:
             lambda: [self._app.force(task_id, action, by=self._by, reason=reason)], _told_of,
         )  # fmt: skip
 
-    def force_many(self, action: str, task_ids: list[str] | None = None, **fits: str) -> None:
+    def force_many(self, action: str, task_ids: list[str] | None = None, **fits: Any) -> None:
         """The same for many, by their ids or by what they fit."""
+        ids = [ANY] if task_ids is None else task_ids
         self._call(
-            FORCE_MANY, {"ids": task_ids or [ANY], "action": action, **fits},
+            FORCE_MANY, {"ids": ids, "action": action, **fits},
             lambda: self._app.force_many(action, task_ids, by=self._by, **fits), _told_of,
         )  # fmt: skip
 

@@ -22,6 +22,17 @@ _TOLD_BY = {
     "queue.paused": PAUSED,
     "queue.resumed": RESUMED,
 }
+# What each act does to a task, and what tells that it was done; all others make it run anew, at
+# once or as a clone.
+_CANCEL, _FAIL, _PARK, _GO = "cancel", "fail", "park", "go"
+_SORTS = {
+    "task.cancel": _CANCEL,
+    "cancelled": _CANCEL,
+    "task.fail": _FAIL,
+    "failed_by_operator": _FAIL,
+    "task.park": _PARK,
+    "task.parked": _PARK,
+}
 _WAITING = ("task.parked", "task.unparked")
 
 Objection = tuple[str, str]
@@ -66,8 +77,9 @@ def _subjects(act: StoredAct) -> list[str]:
 def clones_on_record(stored: Stored) -> Counter[str]:
     """How many clones of each task the audit speaks of: entries that moved nothing."""
     found: Counter[str] = Counter()
-    for (_, task_id), left in _balance(stored).items():
-        found[task_id] += max(left, 0)
+    for (_, task_id, sort), left in _balance(stored).items():
+        if sort == _GO:
+            found[task_id] += max(left, 0)
     return found
 
 
@@ -83,30 +95,32 @@ def objections(stored: Stored) -> Iterator[Objection]:
     yield from _of_runs(stored, stored.audit)
 
 
-def _balance(stored: Stored) -> Counter[tuple[str, str]]:
-    """By operator and task: entries, less what is seen to have been done."""
-    left: Counter[tuple[str, str]] = Counter()
+def _balance(stored: Stored) -> Counter[tuple[str, str, str]]:
+    """By operator, task and sort of act: entries, less what is seen to have been done."""
+    left: Counter[tuple[str, str, str]] = Counter()
     for entry, count in entries(stored).items():
         if entry.action.startswith(OF_A_TASK) and entry.subject in stored.tasks:
-            left[entry.actor, entry.subject] += count
+            left[entry.actor, entry.subject, _SORTS.get(entry.action, _GO)] += count
     for task_id, moves in stored.moves.items():
         for move in moves:
             if is_operators(move.actor) and not is_death(move):
-                left[move.actor, task_id] -= 1
+                left[move.actor, task_id, _SORTS.get(move.reason, _GO)] -= 1
     ids = {task.seq: task.id for task in stored.tasks.values()}
     for event in stored.events:
-        actor, task_id = _actor(event), ids.get(stored.event_tasks.get(event.pos, 0))
-        if event.kind in _WAITING and is_operators(actor) and task_id is not None:
-            left[str(actor), task_id] -= 1
+        actor, about = _actor(event), ids.get(stored.event_tasks.get(event.pos, 0))
+        if event.kind in _WAITING and is_operators(actor) and about is not None:
+            left[str(actor), about, _SORTS.get(event.kind, _GO)] -= 1
     return left
 
 
 def _of_tasks(stored: Stored) -> Iterator[Objection]:
     """Each entry has its move, its parking or unparking, or its clone."""
     clones = Counter(task.retry_of for task in stored.tasks.values() if task.retry_of)
-    for (actor, task_id), left in _balance(stored).items():
+    for (actor, task_id, sort), left in _balance(stored).items():
         if left < 0:
-            yield task_id, f"was changed by {actor} {-left} times more than the audit says"
+            yield task_id, f"was changed by {actor} ({sort}), and the audit does not say so"
+        elif left and sort != _GO:
+            yield task_id, f"was not changed by {actor} ({sort}), although the audit says so"
     for task_id, left in clones_on_record(stored).items():
         if left > clones[task_id] and is_whole(stored):
             yield task_id, f"has {left} entries that say more than {clones[task_id]} clones"
@@ -117,9 +131,9 @@ def _of_clones(stored: Stored, audit: list[StoredAct]) -> Iterator[Objection]:
     for act in audit:
         data = json.loads(act.data)
         clone = stored.tasks.get(data.get("new_id", ""))
-        if "new_id" in data and is_whole(stored):
-            if clone is None or clone.retry_of != act.subject:
-                yield act.subject or "", f"has no clone as {act} says"
+        is_there = clone is not None and clone.retry_of == act.subject
+        if "new_id" in data and not is_there and is_whole(stored):
+            yield act.subject or "", f"has no clone as {act} says"
         if "task_ids" in data and data["changed"] != len(data["task_ids"]):
             yield "", f"says {data['changed']} and names {len(data['task_ids'])}: {act}"
 
@@ -150,7 +164,7 @@ def _of_locks(stored: Stored, audit: list[StoredAct]) -> Iterator[Objection]:
 
 
 def _of_healing(stored: Stored, audit: list[StoredAct]) -> Iterator[Objection]:
-    """What was taken back outside of a recorded run, each pass and each burial has accounted for."""
+    """What was taken back outside of a recorded run is accounted for, batch by batch."""
     noted: Counter[tuple[str, str]] = Counter()
     for act in audit:
         if act.action == HEALED:

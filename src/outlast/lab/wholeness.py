@@ -27,8 +27,6 @@ def violations_of_file(stored: Stored) -> Iterator[Violation]:
     """integrity_check and foreign_key_check of a foreign reader; every task in one state, whole."""
     for name, rows in stored.faults.items():
         yield Violation("damage", "", f"{name}: {rows[:3]}")
-    for fault in stream_faults(stored):
-        yield Violation("stream", "", fault)
     keys = {key.task_id: key for key in stored.keys.values()}
     for task in stored.tasks.values():
         records = _torn_records(task, stored.checkpoints.get(task.id, []), keys.get(task.id))
@@ -42,6 +40,13 @@ def violations_of_file(stored: Stored) -> Iterator[Violation]:
             yield Violation("counters", task.id, f"has made {task.attempt} attempts")
     for task_id in (set(stored.moves) | set(stored.checkpoints)) - set(stored.tasks):
         yield Violation("torn", task_id, "has moves or checkpoints and is not there")
+    yield from _of_the_records(stored)
+
+
+def _of_the_records(stored: Stored) -> Iterator[Violation]:
+    """What the stream, recovery's own record and the audit say, against the rest."""
+    for fault in stream_faults(stored):
+        yield Violation("stream", "", fault)
     for kind, task_id, detail in recorded.objections(stored):
         yield Violation(kind, task_id, detail)
     for task_id, detail in audited.objections(stored):

@@ -15,6 +15,7 @@ from outlast.lab.witness import Witness
 
 PATIENCE_SECONDS = 60
 UNKNOWN_OUTCOME, UNEXPECTED = 6, 70
+_ALREADY = "was already"
 
 # The command line of a process that ends with the thread that started it, even while it is stopped.
 PROGRAM = """
@@ -44,8 +45,8 @@ class Shell:
         """One command, by the dice."""
         commands: list[Callable[[], Any]] = [
             self._enqueue, self._cancel, self._look,
-            lambda: self._on_record("pause", {"queue": "side"}, ["queue", "pause", "side"]),
-            lambda: self._on_record("unpause", {"queue": "side"}, ["queue", "resume", "side"]),
+            lambda: self._by_name("pause", {"queue": "side"}, ["queue", "pause", "side"]),
+            lambda: self._by_name("unpause", {"queue": "side"}, ["queue", "resume", "side"]),
         ]  # fmt: skip
         try:
             self._dice.choices(commands, [6, 2, 2, 1, 1])[0]()
@@ -62,11 +63,17 @@ class Shell:
     def _cancel(self) -> None:
         if self._known:
             task_id = self._dice.choice(self._known)
-            self._on_record("cancel", {"ids": [task_id]}, ["task", "cancel", task_id], True)
+            self._by_name("cancel", {"ids": [task_id]}, ["task", "cancel", task_id])
 
     def _look(self) -> None:
         words = self._dice.choice([["queue", "stats"], ["task", "list"], ["task", "show", "?"]])
         self._on_record("look", {}, words)
+
+    def _by_name(self, verb: str, arguments: dict[str, Any], words: list[str]) -> None:
+        """A change stands in the audit; the command's words say whether there was one."""
+        by = self._witness.worker
+        run = partial(self._run, [*words, "--by", by])
+        self._witness.call(verb, {**arguments, "by": by}, run, lambda said: _ALREADY not in said)
 
     def _on_record(
         self, verb: str, arguments: dict[str, Any], words: list[str], value: Any = None
@@ -74,13 +81,12 @@ class Shell:
         """A command's exit code says as much as an error would."""
         self._witness.call(verb, arguments, partial(self._run, words), lambda _: value)
 
-    def _run(self, words: list[str]) -> None:
+    def _run(self, words: list[str]) -> str:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(os.getpid()),
              "--store", str(self._witness.app.path), *words],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
             check=False,
@@ -94,3 +100,4 @@ class Shell:
             raise OutcomeUnknown(self._known[-1:], said)
         if done.returncode:
             raise StoreError(said)
+        return done.stdout

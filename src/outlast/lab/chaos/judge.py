@@ -80,9 +80,7 @@ def _overlaps(
                 yield Violation("overlap", task_id, f"{following} began while {one} was at work")
 
 
-def _is_explained(
-    end: Move | None, one: Execution, following: Execution, account: Account
-) -> bool:
+def _is_explained(end: Move | None, one: Execution, following: Execution, account: Account) -> bool:
     """Only an operator, or a lease that ran out, frees a task whose handler is still at work: when
     its worker or the worker's clerk stood still or was gone, or somebody who kept all others from
     writing stood still, or the machine as a whole was late; and long enough."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outlast.api import Outlast
+from outlast.lab.acts import FORCE_MANY
 from outlast.lab.history import Call, LineFile, host_seconds
 from outlast.lab.kill import jobs, workers
 from outlast.lab.kill.cases import Cases, Judgement, Room, remember
@@ -27,6 +28,7 @@ from outlast.lab.stored import Stored
 from outlast.lab.witness import Witness
 
 KIND = "random command"
+_BY = "shell"
 TASKS = 6
 
 # A moment is drawn from the start of a command to a little after its end, as it was rehearsed.
@@ -133,11 +135,8 @@ def _asks(
 ) -> Callable[[str], list[Call]]:
     def asked(printed: str) -> list[Call]:
         lines = "\n".join(_lines(printed))
-        arguments = [
-            {"ids": [one], "payloads": list(payloads)} if payloads else {"ids": [one]}
-            for one in task_ids
-        ]
-        calls = [Call("shell", verb, one, host_seconds(), 0) for one in arguments]
+        more = {"payloads": list(payloads)} if payloads else {"by": _BY}
+        calls = [Call(_BY, verb, {"ids": [one], **more}, host_seconds(), 0) for one in task_ids]
         for call, task_id in zip(calls, task_ids, strict=True):
             if task_id in lines and verb != "retry":
                 call.outcome, call.answered_at = "done", host_seconds()
@@ -145,6 +144,27 @@ def _asks(
         return calls
 
     return asked
+
+
+def _forces(action: str, *task_ids: str) -> Callable[[str], list[Call]]:
+    """One call for all of them; what it prints, it prints when all are done."""
+
+    def asked(printed: str) -> list[Call]:
+        given = {"ids": list(task_ids), "action": action, "by": _BY}
+        call = Call(_BY, FORCE_MANY, given, host_seconds(), 0)
+        if _lines(printed):
+            call.outcome, call.answered_at = "done", host_seconds()
+            call.value = [[one, True, None] for one in task_ids]
+        return [call]
+
+    return asked
+
+
+def _pauses(printed: str) -> list[Call]:
+    call = Call(_BY, "pause", {"queue": "default", "by": _BY}, host_seconds(), 0)
+    if _lines(printed):
+        call.outcome, call.answered_at, call.value = "done", host_seconds(), True
+    return [call]
 
 
 _WAITING = [f"t-{n}" for n in range(TASKS, 2 * TASKS)]
@@ -165,18 +185,27 @@ COMMANDS = {
     ),
     "task cancel": Command(
         "with_tasks",
-        ["--store", "STORE", "task", "cancel", *_WAITING],
+        ["--store", "STORE", "task", "cancel", *_WAITING, "--by", _BY],
         _tasks_are("cancelled", "is cancelled"),
         _asks("cancel", *_WAITING),
     ),
     "task retry": Command(
         "with_tasks",
-        ["--store", "STORE", "task", "retry", *_FINISHED],
+        ["--store", "STORE", "task", "retry", *_FINISHED, "--by", _BY],
         _clones_are_there,
         _asks("retry", *_FINISHED),
     ),
+    "task force": Command(
+        "with_tasks",
+        ["--store", "STORE", "task", "force", "fail", *_WAITING, "--by", _BY],
+        _tasks_are("failed", "is failed"),
+        _forces("fail", *_WAITING),
+    ),
     "queue pause": Command(
-        "with_tasks", ["--store", "STORE", "queue", "pause", "default"], _queue_is_paused
+        "with_tasks",
+        ["--store", "STORE", "queue", "pause", "default", "--by", _BY],
+        _queue_is_paused,
+        _pauses,
     ),
     "store migrate": Command("half_way", ["--store", "STORE", "store", "migrate"], _schema_is_new),
     "worker run": Command(

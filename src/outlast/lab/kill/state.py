@@ -48,6 +48,7 @@ CONTENT = {
     "sums": "SELECT * FROM metric_rollup ORDER BY 1, 2, 3, 4, 5, 6, 7",
     "pairs": "SELECT * FROM metric_pairs ORDER BY queue, kind",
     "traces": "SELECT * FROM task_traces ORDER BY task_seq",
+    "dues": "SELECT * FROM task_dues ORDER BY task_seq",
     "cursors": "SELECT * FROM cursors ORDER BY name",
     "workers": "SELECT seq, name, state, registered_at, ended_at FROM workers ORDER BY seq",
     "meta": "SELECT * FROM meta ORDER BY key",
