@@ -8,6 +8,7 @@ import pytest
 
 from outlast import Lease, LockHeld, Outlast
 from outlast.testing import ManualClock
+from tests.locks.telling import Told
 from tests.store.hand import Hand
 from tests.support.children import Child
 
@@ -136,6 +137,19 @@ def test_after_a_crash_the_next_agent_is_handed_the_orphan_with_its_lock_at_once
         lease = app.next_with_lock("agent")
         assert lease is not None
         assert (lease.task_id, lease.attempt) == ("t1", 2)
+
+
+@pytest.mark.parametrize("how", ["run out", "forced"])
+def test_a_lock_that_is_lost_with_its_lease_is_told_of_unless_somebody_took_it_by_force(
+    app: Outlast, clock: ManualClock, events: Callable[[], list[Told]], how: str
+) -> None:
+    """By force it goes from a living holder: the lock did not run out, and nobody is dead."""
+    app.enqueue("work")
+    app.next_with_lock("agent", lease=10)
+    clock.advance(10 if how == "run out" else 1)
+    assert app.reclaim_stale(0, force=how == "forced") == 1
+    assert app.current_lock() is None
+    assert events() == ([("lock.expired", "default", "agent")] if how == "run out" else [])
 
 
 def test_agents_that_wait_take_turns_without_overlapping(database: Path) -> None:

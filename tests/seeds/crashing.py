@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast, _probe
+from outlast import Lease, LockHeld, Outlast, Settings, _probe
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -120,6 +120,31 @@ def claims_when_told(say: Say, path: str) -> None:
     claimed = [lease.task_id for lease in app.claim("healer", limit=100)]
     say({"put_back": put_back, "claimed": claimed})
     signal.pause()
+
+
+def works_under_the_lock(say: Say, path: str) -> None:
+    """At a signal one try for a task with its lock; at the next one, turns until none is left."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    app = Outlast(path, settings=Settings(detection_interval_seconds=0)).open()
+    say("open")
+    signal.sigwait({signal.SIGUSR1})
+    lease = _turn(app, wait_seconds=0)
+    say("locked" if lease is None else [lease.task_id, lease.attempt])
+    signal.sigwait({signal.SIGUSR1})
+    done = 0
+    while lease is not None or app.counts()["pending"]:
+        if lease is not None:
+            done += lease.complete()
+        lease = _turn(app, wait_seconds=0.2)
+    app.close()
+    say(done)
+
+
+def _turn(app: Outlast, wait_seconds: float) -> Lease | None:
+    try:
+        return app.next_with_lock(f"agent-{os.getpid()}", wait=wait_seconds)
+    except LockHeld:
+        return None
 
 
 def facts(database: Path, query: str) -> list[Any]:

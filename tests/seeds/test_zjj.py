@@ -2,8 +2,7 @@
 processing lock a named lock.
 
 Its code judged an entry by its start, so that a worker that kept its lock for more than five
-minutes lost it; it healed one of its active stages only; and it wrote at every try to claim. Named
-locks have no verb yet: their rows are written by hand, as their verb will write them.
+minutes lost it; it healed one of its active stages only; and it wrote at every try to claim.
 """
 
 import os
@@ -18,28 +17,14 @@ import pytest
 
 from outlast import LeaseLost, Outlast, Settings
 from outlast.testing import ManualClock
-from tests.seeds.crashing import claims_and_waits, crash, facts
+from tests.seeds.crashing import crash, facts
 from tests.store.hand import Hand, everything
-from tests.support.children import Child
 from tests.support.forge import Forge
 from tests.support.recovery_validator import seen, validated
 
 TIMEOUT_SECONDS = 300
 STALE = 100
 PROCESSES = 8
-
-
-def processing_lock(database: Path, agent: str, now: tuple[int, int], ttl_seconds: float) -> None:
-    """A processing lock of an agent that has registered."""
-    utc_ms, mono_ms = now
-    ttl_ms = round(ttl_seconds * 1000)
-    with closing(Hand(database)) as hand:
-        hand.run(
-            "INSERT INTO locks (name, holder, worker_id, token, acquired_at, expires_at,"
-            " expires_mono_ms) SELECT 'default', max(seq), name, 1, ?, ?, ? FROM workers"
-            " WHERE name = ?",
-            utc_ms, utc_ms + ttl_ms, mono_ms + ttl_ms, agent,
-        )  # fmt: skip
 
 
 def locks(database: Path) -> list[Any]:
@@ -101,7 +86,7 @@ def test_worker_crash_recovery_by_manual_reclaim(by_hand: Outlast, clock: Manual
     """POST-4.1, PRE-3, INV-5.2: by any threshold, expired locks too; living leases by force."""
     by_hand.enqueue("merge", id="e")
     (lease,) = by_hand.claim("agent-1")
-    processing_lock(by_hand.path, "agent-1", clock.now(), TIMEOUT_SECONDS)
+    assert by_hand.lock(holder="agent-1").acquire()
     clock.advance("10s")
     assert by_hand.reclaim_stale(0) == 0, "its lease is good"
     assert locks(by_hand.path) == [["agent-1"]]
@@ -142,8 +127,7 @@ def test_stale_processing_lock_allows_new_claims(
     app: Outlast, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """POST-1, INV-1: it stands until it expires; then a claim removes it, says so and goes on."""
-    app.heartbeat("agent-1")
-    processing_lock(app.path, "agent-1", clock.now(), TIMEOUT_SECONDS)
+    assert app.lock(holder="agent-1").acquire()
     app.enqueue_many("merge", range(2), id=["first", "second"])
     clock.advance(TIMEOUT_SECONDS - 0.001)
     assert [lease.task_id for lease in app.claim("agent-2")] == ["first"]
@@ -153,7 +137,7 @@ def test_stale_processing_lock_allows_new_claims(
     assert locks(app.path) == []
     (line,) = [one for one in caplog.messages if one.startswith("lock ")]
     assert line == "lock default of worker agent-1 ran out 1.0 s ago"
-    processing_lock(app.path, "agent-2", clock.now(), TIMEOUT_SECONDS)
+    assert app.lock(holder="agent-2").acquire()
     assert locks(app.path) == [["agent-2"]], "and may be taken anew"
 
 
@@ -162,10 +146,7 @@ def test_stale_processing_lock_of_a_killed_holder_goes_with_its_entry(database: 
     """FS-1: it had most of its time before it, and its holder was killed."""
     with Outlast(database) as app:
         app.enqueue("merge", id="e")
-        with Child(claims_and_waits, database, "agent-1", 1) as child:
-            assert child.hear() == ["e"]
-            processing_lock(database, "agent-1", (2**42, 2**42), TIMEOUT_SECONDS)
-            child.kill()
+        assert crash(database, "agent-1", lock="default") == ["e"]
         assert locks(database) == [["agent-1"]]
         with validated(database):
             (lease,) = app.claim("agent-2")
@@ -227,7 +208,7 @@ def test_recovery_stats_accuracy(by_hand: Outlast, clock: ManualClock) -> None:
     assert crash(app.path, "crashed", 3, clock) == ["spent", "a", "b"]
     app.claim("late", limit=2, lease="10s")
     app.claim("living", limit=2, lease="1h")
-    processing_lock(app.path, "late", clock.now(), 10)
+    assert app.lock(ttl=10, holder="late").acquire()
     clock.advance("10s")
     with closing(Hand(app.path)) as hand:
         before = everything(hand)

@@ -18,10 +18,6 @@ from tests.store.trace import Trace
 from tests.support.recovery_validator import validated
 
 TIMEOUT_SECONDS = 300
-A_LOCK = (
-    "INSERT INTO locks (name, holder, worker_id, token, acquired_at, expires_at, expires_mono_ms)"
-    " SELECT 'default', seq, name, 1, ?, ?, ? FROM workers WHERE name = 'agent-1'"
-)
 
 
 @pytest.fixture
@@ -56,9 +52,7 @@ def test_boundary_of_a_processing_lock(
     by_hand: Outlast, clock: ManualClock, hand: Hand, after_seconds: float, is_stale: bool
 ) -> None:
     """The seed left open what holds at equality."""
-    by_hand.heartbeat("agent-1")
-    utc_ms, mono_ms = clock.now()
-    hand.run(A_LOCK, utc_ms, utc_ms + 300_000, mono_ms + 300_000)
+    assert by_hand.lock(holder="agent-1").acquire()
     clock.advance(after_seconds)
     assert by_hand.recovery_stats().locks_cleaned == int(is_stale)
     assert by_hand.heal().locks_cleaned == int(is_stale)
@@ -172,8 +166,7 @@ def test_a_wall_clock_that_is_set_neither_prolongs_nor_shortens_a_claim(
     """Set back, the seed's entry would have been stuck for a day; set forward, given away."""
     app.enqueue("merge", id="e")
     app.claim("agent-1")
-    utc_ms, mono_ms = clock.now()
-    hand.run(A_LOCK, utc_ms, utc_ms + 300_000, mono_ms + 300_000)
+    assert app.lock(holder="agent-1").acquire()
     clock.step_utc(step_seconds)
     clock.advance("299.999s")
     assert app.claim("agent-2") == []
@@ -207,20 +200,13 @@ def _machine_lost(app: Outlast, clock: ManualClock) -> None:
 def _time_passed(app: Outlast, clock: ManualClock) -> None:
     """FS-5: it lives and is silent, and the time of lock and claim has passed."""
     app.claim("agent-1")
-    _lock(app, clock)
+    assert app.lock(holder="agent-1").acquire()
     clock.advance(TIMEOUT_SECONDS)
 
 
 def _crash_with_lock(app: Outlast, clock: ManualClock) -> None:
-    assert crash(app.path, "agent-1", clock=clock) == ["e"]
-    _lock(app, clock)
-
-
-def _lock(app: Outlast, clock: ManualClock) -> None:
-    utc_ms, mono_ms = clock.now()
-    with closing(Hand(app.path)) as hand:
-        hand.run(A_LOCK, utc_ms, utc_ms + 300_000, mono_ms + 300_000)
-        assert hand.value("SELECT count(*) FROM locks") == 1
+    assert crash(app.path, "agent-1", clock=clock, lock="default") == ["e"]
+    assert facts(app.path, "SELECT count(*) FROM locks") == [[1]]
 
 
 def _change_workers(app: Outlast, change: str) -> None:

@@ -18,7 +18,13 @@ from outlast.store.sqlite.audit import OPERATOR, SELF_HEALING, Act, add_audit
 from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, bury, is_this_process
-from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld, tell_what_was_freed
+from outlast.store.sqlite.lock_healing import (
+    Looker,
+    Rows,
+    free_unheld,
+    lost_with,
+    tell_what_was_freed,
+)
 from outlast.store.sqlite.orphans import (
     ended_holders,
     expired,
@@ -295,7 +301,9 @@ class Healer:
                 continue
             size = min(2 * size, this.policy.batch)
             tell_what_moved(step.endings, moved, this.now, this.run_id)
+            tell_what_was_freed(step.freed, this.now)
             tally.add(step.endings, moved)
+            tally.locks_freed += len(step.freed)
             if step.is_last:
                 tally.unfit += unfit.values()
                 sweep.ended()
@@ -316,6 +324,7 @@ class Step:
         self._passed_over = passed_over
         self.found: list[Standing] = []
         self.endings: list[Ending] = []
+        self.freed: Rows = []
         self.is_last = False
 
     def __call__(self, tx: Transaction) -> list[Transition]:
@@ -326,7 +335,9 @@ class Step:
         self.found = [one for one in found if one.seq not in self._passed_over][: self._size]
         self.endings = _endings(self.found, self._sweep.cause)
         expiry.add_boundaries(tx, self.endings, self._this.now)
+        lost = lost_with(tx, self.found, self._this.now, self._sweep.worker is not None)
         moved = move(tx, self.endings, self._this.now, run_id=self._this.run_id)
+        self.freed = locks.free_lost(tx, lost, self._this.now, self._this.run_id)
         if moved:
             self._note_progress(tx, moved)
         if self.is_last:

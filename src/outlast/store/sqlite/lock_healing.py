@@ -12,6 +12,7 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, judge
 from outlast.store.sqlite.locks import LockRow
 from outlast.store.sqlite.orphans import was_heard_of
+from outlast.store.sqlite.settle import Standing
 from outlast.store.sqlite.transaction import Transaction
 
 log = logger("outlast.heal")
@@ -76,6 +77,18 @@ def free_unheld(
     freed = write(lambda tx: looker.free(tx, looked.dead, run_id))
     tell_what_was_freed(freed, looker.now)
     return len(freed)
+
+
+def lost_with(
+    tx: Transaction, orphans: Sequence[Standing], now: Instant, holder_is_dead: bool
+) -> Rows:
+    """The locks that go with the leases of orphans, and so end when these are taken back.
+
+    One that is taken from a living holder by force is told of by its task alone.
+    """
+    ids = {one.id for one in orphans}
+    bound = [one for one in locks.all_locks(tx) if one.task_id in ids] if ids else []
+    return [one for one in bound if holder_is_dead or one.left_ms(now) <= 0]
 
 
 def tell_what_was_freed(freed: Sequence[LockRow], now: Instant) -> None:

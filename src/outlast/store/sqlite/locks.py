@@ -146,6 +146,15 @@ def free_all_of(
     return _free(tx, found, LOCK_FREED, now, run_id)
 
 
+def free_lost(
+    tx: Transaction, found: Sequence[LockRow], now: Instant, run_id: int | None = None
+) -> list[LockRow]:
+    """Free locks that ended with the leases of their tasks: run out, or left by the dead."""
+    for one in found:
+        _free(tx, [one], LOCK_EXPIRED if one.left_ms(now) <= 0 else LOCK_FREED, now, run_id)
+    return list(found)
+
+
 def leave_all_of(tx: Transaction, incarnation: str) -> None:
     """Give back what a process holds that says goodbye."""
     for one in all_locks(tx):

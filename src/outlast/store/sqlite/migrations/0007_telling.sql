@@ -210,7 +210,8 @@ UNION ALL
 SELECT e.pos, e.at, coalesce(e.data ->> '$.actor', 'system/recovery'),
        CASE WHEN e.data ->> '$.actor' IS NOT NULL THEN 'operator'
             WHEN e.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END,
-       e.kind, coalesce(e.task_id, e.data ->> '$.lock'), e.run_id, e.data
+       e.kind, coalesce(e.task_id, e.data ->> '$.lock'), e.run_id,
+       iif(e.worker_id IS NULL, e.data, json_set(e.data, '$.worker', e.worker_id))
 FROM events e
 WHERE e.kind IN ('lock.expired', 'lock.freed', 'lock.released')
    OR e.kind IN ('task.parked', 'task.unparked') AND e.data ->> '$.actor' IS NOT NULL;
