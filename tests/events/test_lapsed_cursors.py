@@ -127,6 +127,20 @@ def test_nobody_is_told_of_gaps_that_are_behind_it_or_before_it_began(app: Outla
     assert "stream.missed" not in [event.kind for event in app.newest_events(50)]
 
 
+def test_the_newest_are_found_although_the_youngest_rows_are_gone(app: Outlast) -> None:
+    _done(app, "kept")
+    gone = [f"gone-{number}" for number in range(30)]
+    for task_id in gone:
+        _done(app, task_id)
+    _forget(app, *gone)
+    assert [event.kind for event in app.newest_events(3)] == [
+        "task.enqueued",
+        "task.claimed",
+        "task.completed",
+    ]
+    assert app.newest_events(1000) == app.events()
+
+
 def test_one_that_reads_page_by_page_is_told_too_and_can_read_on(app: Outlast) -> None:
     app.open()
     place = app.events()[-1].cursor
@@ -153,5 +167,7 @@ def test_a_cursor_never_falls_back(app: Outlast, clock: ManualClock) -> None:
     _done(app, "a")
     _attend(app, "audit")
     (before,) = app.subscribers()
-    assert not _store(app).move_cursor("audit", Cursor(1, 0), clock.now())
+    place = _store(app).cursor("audit")
+    assert place is not None
+    assert not _store(app).move_cursor("audit", place._replace(cursor=Cursor(1, 0)), clock.now())
     assert app.subscribers() == [before]

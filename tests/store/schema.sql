@@ -25,6 +25,7 @@ CREATE TABLE counters (
 
 CREATE TABLE cursors (
     name       TEXT PRIMARY KEY,
+    born       INTEGER NOT NULL,
     pos        INTEGER NOT NULL,
     task_seq   INTEGER NOT NULL,
     forgotten  INTEGER NOT NULL DEFAULT 0,
@@ -132,6 +133,11 @@ CREATE TABLE task_checkpoints (
     snapshot_sum    TEXT NOT NULL,
     metadata        TEXT,
     created_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE task_dues (
+    task_seq INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    due_at   INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE task_keys (
@@ -431,6 +437,15 @@ BEGIN
     WHERE name = 'metrics_fold_upto';
 END;
 
+CREATE TRIGGER removed_runs_were_counted BEFORE DELETE ON recovery_runs
+WHEN EXISTS (SELECT 1 FROM events e
+             WHERE e.kind = 'recovery.completed' AND e.run_id = old.id
+               AND e.pos > (SELECT value FROM counters WHERE name = 'metrics_folded'))
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto';
+END;
+
 CREATE TRIGGER removed_tasks_were_counted BEFORE DELETE ON tasks
 WHEN old.token > 0 OR old.completed_at IS NOT NULL
 BEGIN
@@ -548,8 +563,9 @@ FROM (SELECT x.pos, t.queue, t.kind, x.from_status AS was, x.to_status AS became
              WHEN x.to_status = 'running'
                   AND NOT EXISTS (SELECT 1 FROM transitions p
                                   WHERE p.task_seq = x.task_seq AND p.pos < x.pos) THEN
-                 max(0, x.at - CASE WHEN t.not_before <= x.at THEN max(t.not_before, t.created_at)
-                                    ELSE t.created_at END)
+                 max(0, x.at - max(t.created_at,
+                                   coalesce((SELECT d.due_at FROM task_dues d
+                                             WHERE d.task_seq = t.seq AND d.due_at <= x.at), 0)))
              END AS ms
       FROM transitions x CROSS JOIN tasks t ON t.seq = x.task_seq
       UNION ALL

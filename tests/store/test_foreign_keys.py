@@ -8,6 +8,7 @@ from tests.store.hand import Hand, Refused
 # Child table and column, parent, and what a delete of the parent does.
 LINKS = {
     ("task_traces", "task_seq", "tasks", "CASCADE"),
+    ("task_dues", "task_seq", "tasks", "CASCADE"),
     ("tasks", "group_id", "groups", "CASCADE"),
     ("tasks", "holder", "workers", "NO ACTION"),
     ("blobs", "task_seq", "tasks", "CASCADE"),

@@ -72,6 +72,17 @@ class Cursor(NamedTuple):
 
 START = Cursor()
 
+
+class Place(NamedTuple):
+    """The stored cursor of a name, and which it is of all that ever began: no two are the same.
+
+    A name that was forgotten and begun anew has another place, which is not its predecessor's.
+    """
+
+    cursor: Cursor
+    born: int = 0
+
+
 _MOST_DIGITS = 19
 
 

@@ -75,9 +75,11 @@ def _of_both_leases(one: Leased, other: Leased) -> Leased:
 def _queues(figures: Figures, own: set[Pair]) -> tuple[dict[str, int], dict[str, int]]:
     """How many tasks of each queue could be claimed, and since when the oldest of them."""
     depth: dict[str, int] = {queue: 0 for queue, _ in own if queue}
+    named = frozenset(depth)
     since: dict[str, int] = {}
-    for pair, some in figures.waiting:
-        queue = pair[0] if pair in own else OTHER
+    for (name, _), some in figures.waiting:
+        # By its own name although some of its kinds have none: it must not look emptier than it is.
+        queue = name if name in named else OTHER
         depth[queue] = depth.get(queue, 0) + some.ready
         if some.ready and some.ready_since_ms is not None:
             since[queue] = min(some.ready_since_ms, since.get(queue, some.ready_since_ms))

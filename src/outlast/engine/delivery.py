@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from outlast._probe import probe
 from outlast.domain.budgets import Backoff
-from outlast.domain.events import MISSED, Cursor, Event, Page
+from outlast.domain.events import MISSED, Cursor, Event, Page, Place
 from outlast.engine.session import Session
 from outlast.engine.vigil import POLL_SECONDS
 from outlast.engine.waker import Waker
@@ -77,7 +77,7 @@ class Delivery:
     """What a subscription's thread does, and how far it is."""
 
     def __init__(
-        self, session: Session, tell: Callable[[Event], object], terms: Terms, start: Cursor
+        self, session: Session, tell: Callable[[Event], object], terms: Terms, start: Place
     ) -> None:
         self._session = session
         self._store = session.store
@@ -88,10 +88,11 @@ class Delivery:
         self._moved = threading.Condition()
         self._told = 0
         """Events told since the place was stored."""
-        self._stored = start
+        self._stored = start.cursor
+        self._born = start.born
         self._stored_at = self._told_at = time.monotonic()
         self._sign_utc_ms = session.now().utc_ms
-        self.at = start
+        self.at = start.cursor
         self.error: BaseException | None = None
         self.is_over = False
 
@@ -144,27 +145,42 @@ class Delivery:
             return None
         while not self._stopping.is_set():
             try:
-                turn = self._store.turn(name)
+                turn = self._turn_now(name)
                 if turn is not None:
-                    self._go_on(name)
                     return turn
             except OutlastError as error:
                 self._pause_after(error)
             self._stopping.wait(TURN_SECONDS)
         raise _Over
 
-    def _go_on(self, name: str) -> None:
+    def _turn_now(self, name: str) -> Turn | None:
+        turn = self._store.turn(name)
+        try:
+            at = self._still_subscribed(name)
+        except BaseException:
+            if turn is not None:
+                turn.close()
+            raise
+        if turn is not None:
+            self.at = self._stored = at
+        return turn
+
+    def _still_subscribed(self, name: str) -> Cursor:
+        """The stored place of the name, unless it was forgotten, and perhaps begun anew since."""
         found = self._store.cursor(name)
-        if found is None:
+        if found is None or found.born != self._born:
             self._session.log.info("%s is no longer subscribed", self.label)
+            self._told = 0
             raise _Over
-        self.at = self._stored = found
+        return found.cursor
 
     def _follow(self) -> None:
         with closing(self._store.ear_for_news()) as ear:
             while not self._stopping.is_set():
                 try:
                     seen = self._store.changes()
+                    if self._terms.name is not None:
+                        self._still_subscribed(self._terms.name)
                     page = self._store.stream(self.at, PAGE, self._session.now())
                     self._deliver(page)
                     self._store_if_due()
@@ -254,11 +270,9 @@ class Delivery:
     def _store_place(self) -> None:
         """Store how far it is; there is nothing to store for one without a name."""
         name, now = self._terms.name, self._session.now()
-        if name is not None and not self._store.move_cursor(name, self.at, now):
-            if self._store.cursor(name) is None:
-                self._session.log.info("%s is no longer subscribed", self.label)
-                self._told = 0
-                raise _Over
+        place = Place(self.at, self._born)
+        if name is not None and not self._store.move_cursor(name, place, now):
+            self._still_subscribed(name)
             self._session.log.warning("%s is told by another process as well", self.label)
         self._stored, self._stored_at, self._sign_utc_ms = self.at, time.monotonic(), now.utc_ms
         with self._moved:

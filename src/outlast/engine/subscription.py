@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from outlast.domain.duration import Duration, duration_ms
-from outlast.domain.events import Cursor, Event
+from outlast.domain.events import Cursor, Event, Place
 from outlast.engine.delivery import Delivery, Terms
 from outlast.engine.session import Session
 from outlast.errors import InvalidInput
@@ -16,7 +16,7 @@ class Subscription:
     """Events are told in a thread of its own until it is closed, or its Outlast is."""
 
     def __init__(
-        self, session: Session, tell: Callable[[Event], object], terms: Terms, start: Cursor
+        self, session: Session, tell: Callable[[Event], object], terms: Terms, start: Place
     ) -> None:
         self._session = session
         self._delivery = Delivery(session, tell, terms, start)

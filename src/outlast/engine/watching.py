@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from outlast.clock import Instant
-from outlast.domain.events import MISSED, START, Cursor, Event, Subscriber, cursor_of
+from outlast.domain.events import MISSED, START, Cursor, Event, Place, Subscriber, cursor_of
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.engine.delivery import OnError, Terms, Wanted
 from outlast.engine.handle import StoreHandle
@@ -55,12 +55,18 @@ class Watching:
         """The last events, oldest first; all of the stream is read if only some are wanted."""
         wanted = wanted_by(kinds, task)
         limit = checked_whole(limit, "limit", 1, MAX_EVENTS)
-        reads, start = self._handle.look(), START
+        reads, end = self._handle.look(), START
+        span = limit
         if wanted == Wanted():
             end = reads.stream_end()
-            start = Cursor(max(0, end.pos - limit), max(0, end.task_seq - limit))
-        found = stream(reads, start, wanted, self._handle.now)
-        return list(deque((one for one in found if one.kind != MISSED), maxlen=limit))
+        while True:
+            # Where rows were removed there are fewer events than places: then look further back.
+            start = Cursor(max(0, end.pos - span), max(0, end.task_seq - span))
+            found = stream(reads, start, wanted, self._handle.now)
+            newest = deque((one for one in found if one.kind != MISSED), maxlen=limit)
+            if len(newest) == limit or start == START:
+                return list(newest)
+            span *= 4
 
     def follow(
         self,
@@ -146,7 +152,7 @@ def begin_subscription(
     if terms.name is not None:
         start = session.store.begin_cursor(terms.name, place, session.now())
     else:
-        start = session.store.stream_end() if place is None else place
+        start = Place(session.store.stream_end() if place is None else place)
     return Subscription(session, tell, terms, start)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.events import Cursor
+from outlast.domain.events import Cursor, Place
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, Parked
 from outlast.domain.task import Checkpoint, Task
@@ -231,12 +231,12 @@ class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
         """Drop expired keys, but none whose task is still alive."""
         ...
 
-    def begin_cursor(self, name: str, start: Cursor | None, now: Instant) -> Cursor:
+    def begin_cursor(self, name: str, start: Cursor | None, now: Instant) -> Place:
         """The stored place of a subscriber; a new one begins at `start`, or behind all there is."""
         ...
 
-    def move_cursor(self, name: str, to: Cursor, now: Instant) -> bool:
-        """Store that all up to a place is delivered; False when it is further, or gone."""
+    def move_cursor(self, name: str, to: Place, now: Instant) -> bool:
+        """Store that all up to a place is delivered; False when it is further, gone, or new."""
         ...
 
     def delete_cursor(self, name: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.events import Cursor, Page, Subscriber
+from outlast.domain.events import Cursor, Page, Place, Subscriber
 from outlast.domain.figures import Backlog, LeaseFigures, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
@@ -212,7 +212,7 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """The place behind all there is."""
         ...
 
-    def cursor(self, name: str) -> Cursor | None:
+    def cursor(self, name: str) -> Place | None:
         """The stored place of a named subscriber."""
         ...
 

@@ -1,30 +1,35 @@
 """The stored places of named subscribers: where each is, and what must be kept for them."""
 
 from outlast.clock import Instant
-from outlast.domain.events import START, Cursor, Subscriber, cursor_of
+from outlast.domain.events import START, Cursor, Place, Subscriber, cursor_of
 from outlast.domain.task import utc_of
 from outlast.store.sqlite.transaction import Transaction
 
 _FORGOTTEN = "stream_forgotten"
+_BEGUN = "cursors_begun"
 
 
-def begin(tx: Transaction, name: str, start: Cursor, now: Instant) -> Cursor:
+def begin(tx: Transaction, name: str, start: Cursor, now: Instant) -> Place:
     """The place of a name, which is new if nobody subscribed under it before."""
-    tx.run("begin_cursor", {"name": name, "now": now.utc_ms} | start._asdict())
+    born = int(tx.value("counter", {"name": _BEGUN}) or 0) + 1
+    values = {"name": name, "born": born, "now": now.utc_ms}
+    if tx.run("begin_cursor", values | start._asdict()):
+        tx.run("add_to_counter", {"name": _BEGUN, "by": 1})
     found = place(tx, name)
     assert found is not None
     return found
 
 
-def place(tx: Transaction, name: str) -> Cursor | None:
+def place(tx: Transaction, name: str) -> Place | None:
     """The stored place of a name."""
     row = tx.row("cursor", {"name": name})
-    return None if row is None else Cursor(*row)
+    return None if row is None else Place(Cursor(*row[:3]), row[3])
 
 
-def move(tx: Transaction, name: str, to: Cursor, now: Instant) -> bool:
-    """Store that a name is behind this place; False when it is further already, or is gone."""
-    return tx.run("move_cursor", {"name": name, "now": now.utc_ms} | to._asdict()) == 1
+def move(tx: Transaction, name: str, to: Place, now: Instant) -> bool:
+    """Store that a name is behind this place; False when it is further, gone, or another's."""
+    values = {"name": name, "born": to.born, "now": now.utc_ms}
+    return tx.run("move_cursor", values | to.cursor._asdict()) == 1
 
 
 def listed(tx: Transaction, end: Cursor, now: Instant, idle_seconds: float) -> list[Subscriber]:

@@ -75,6 +75,10 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
         raise InvalidInput(
             f"a task with id {twin!r} exists already; leave id out, or choose another"
         ) from error
+    for task in new:
+        if task.not_before_ms is not None:
+            tx.run("add_task_dues", {"inserted": len(new)})
+            break
     if large:
         tx.run_many("add_payload_blob", large)
 

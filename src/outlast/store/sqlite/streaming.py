@@ -12,6 +12,7 @@ from outlast.domain.events import (
     Cursor,
     Event,
     Page,
+    Place,
     Placed,
     Subscriber,
     name_of_move,
@@ -45,7 +46,7 @@ class StreamReads:
         """Listen for anything that comes to stand in the stream."""
         return self._wakeups.waiter(frozenset({Topic.NEWS}))
 
-    def cursor(self, name: str) -> Cursor | None:
+    def cursor(self, name: str) -> Place | None:
         """The stored place of a name."""
         return self._read("reading a cursor", lambda tx: cursors.place(tx, name))
 

@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakSet
 
 from outlast.clock import Instant
-from outlast.domain.events import Cursor
+from outlast.domain.events import Cursor, Place
 from outlast.errors import StoreUnwritable
 from outlast.store.sqlite import cursors, streaming
 from outlast.store.sqlite.serving import Serving
@@ -37,16 +37,16 @@ class Subscribing(Serving):
         super().__init__(*args, **kwargs)
         self._turns: WeakSet[Turn] = WeakSet()
 
-    def begin_cursor(self, name: str, start: Cursor | None, now: Instant) -> Cursor:
+    def begin_cursor(self, name: str, start: Cursor | None, now: Instant) -> Place:
         """The place of a name; a new one begins at `start`, or behind all there is."""
 
-        def operation(tx: Transaction) -> Cursor:
+        def operation(tx: Transaction) -> Place:
             return cursors.begin(tx, name, streaming.end(tx) if start is None else start, now)
 
         return self._write("cursor", operation)
 
-    def move_cursor(self, name: str, to: Cursor, now: Instant) -> bool:
-        """Store that all up to a place is delivered; False when it is further, or gone."""
+    def move_cursor(self, name: str, to: Place, now: Instant) -> bool:
+        """Store that all up to a place is delivered; False when it is further, gone, or new."""
         return self._write("cursor", lambda tx: cursors.move(tx, name, to, now))
 
     def delete_cursor(self, name: str) -> bool:

@@ -19,9 +19,10 @@ END;
 
 -- How far each named subscriber is in the stream: its last position, and the last task whose
 -- creation it was told, since creations have no row of their own there; and up to which position
--- it was told that parts are gone.
+-- it was told that parts are gone. A name that was forgotten and begun anew has another `born`.
 CREATE TABLE cursors (
     name       TEXT PRIMARY KEY,
+    born       INTEGER NOT NULL,
     pos        INTEGER NOT NULL,
     task_seq   INTEGER NOT NULL,
     forgotten  INTEGER NOT NULL DEFAULT 0,
@@ -106,6 +107,17 @@ CREATE TABLE metric_rollup (
 
 INSERT INTO counters (name, value) VALUES ('metrics_folded', 0), ('metrics_fold_upto', 0);
 
+-- When tasks that were delayed at their enqueue fell due first: `not_before` tells it only until they
+-- come back, and what was counted once must not be counted as something else later.
+CREATE TABLE task_dues (
+    task_seq INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    due_at   INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO task_dues (task_seq, due_at)
+SELECT seq, not_before FROM tasks INDEXED BY idx_tasks_due
+WHERE status = 'pending' AND parked = 'delay' AND token = 0;
+
 -- One row for each position that is counted. `ms`: how long an attempt took that ended, how long a
 -- task waited for its first claim, or how long a recovery took.
 CREATE VIEW metric_marks AS
@@ -123,8 +135,9 @@ FROM (SELECT x.pos, t.queue, t.kind, x.from_status AS was, x.to_status AS became
              WHEN x.to_status = 'running'
                   AND NOT EXISTS (SELECT 1 FROM transitions p
                                   WHERE p.task_seq = x.task_seq AND p.pos < x.pos) THEN
-                 max(0, x.at - CASE WHEN t.not_before <= x.at THEN max(t.not_before, t.created_at)
-                                    ELSE t.created_at END)
+                 max(0, x.at - max(t.created_at,
+                                   coalesce((SELECT d.due_at FROM task_dues d
+                                             WHERE d.task_seq = t.seq AND d.due_at <= x.at), 0)))
              END AS ms
       FROM transitions x CROSS JOIN tasks t ON t.seq = x.task_seq
       UNION ALL
@@ -180,6 +193,15 @@ END;
 
 CREATE TRIGGER removed_events_were_counted BEFORE DELETE ON events
 WHEN old.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto';
+END;
+
+CREATE TRIGGER removed_runs_were_counted BEFORE DELETE ON recovery_runs
+WHEN EXISTS (SELECT 1 FROM events e
+             WHERE e.kind = 'recovery.completed' AND e.run_id = old.id
+               AND e.pos > (SELECT value FROM counters WHERE name = 'metrics_folded'))
 BEGIN
     UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
     WHERE name = 'metrics_fold_upto';

@@ -1,1 +1,1 @@
-SELECT pos, task_seq, forgotten FROM cursors WHERE name = :name
+SELECT pos, task_seq, forgotten, born FROM cursors WHERE name = :name
