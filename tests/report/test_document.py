@@ -8,9 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outlast import DatabaseError, Outlast, ReportDocument
+from outlast import DatabaseError, InvalidInput, Outlast, ReportDocument
 from outlast.domain.recovery import RecoveredTask
+from outlast.store.sqlite import runs
 from outlast.store.sqlite.heal import Healer
+from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.docs.report_schema import PAGE, rendered
 from tests.recovery.stage import crash, rows
@@ -262,6 +264,27 @@ def test_a_run_that_the_database_stops_is_closed_and_raises_the_same_error(
 
 
 @pytest.mark.proves("RPT-01")
+def test_a_run_that_is_stopped_after_its_orphans_were_moved_has_them_on_record(
+    app: Outlast, database: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.enqueue("work", id="t")
+    app.close()
+    lost(database, "w", clock, "default")
+
+    def interrupted(self: SqliteStore, is_quick: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "check", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            app.open()
+    found = report_of(app)
+    assert found.errors == ("the run was stopped: KeyboardInterrupt",)
+    assert (found.jobs_recovered, found.jobs_reset_to_pending) == (1, 1)
+    assert [(one.worker, one.tasks) for one in found.dead_workers] == [("w", ("t",))]
+
+
+@pytest.mark.proves("RPT-01")
 def test_when_nothing_can_be_written_the_first_error_is_the_one_that_is_raised(
     app: Outlast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -273,11 +296,94 @@ def test_when_nothing_can_be_written_the_first_error_is_the_one_that_is_raised(
     def stop(self: Healer, *rest: object) -> None:
         raise DatabaseError("the first", OSError())
 
-    from outlast.store.sqlite.store import SqliteStore
-
     with monkeypatch.context() as patch:
         patch.setattr(Healer, "_heal", stop)
         patch.setattr(SqliteStore, "end_run", full)
         with pytest.raises(DatabaseError, match="the first"):
             app.recover()
     assert "could not be put on record: database or disk is full" in caplog.text
+
+
+def _crash_and_recover(app: Outlast, clock: ManualClock) -> int:
+    app.enqueue("work")
+    app.claim("w", lease="10s")
+    clock.advance("1m")
+    return app.recover().run_id
+
+
+@pytest.mark.proves("RPT-10")
+def test_the_newest_report_outlives_any_number_of_runs_that_found_nothing(
+    app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start is a run, each command that changes something among them."""
+    monkeypatch.setattr(runs, "RUNS_KEPT", 3)
+    monkeypatch.setattr(runs, "TELLING_RUNS_KEPT", 2)
+    first, second, third = (_crash_and_recover(app, clock) for _ in range(3))
+    for _ in range(5):
+        app.recover()
+    found = report_of(app)
+    assert (found.run_id, found.orphaned_tasks_found) == (third, 1)
+    assert app.recovery_report(second) is not None
+    assert app.recovery_report(first) is None, "but they do not pile up for ever"
+    kept = rows(app.path, "SELECT count(*) FROM recovery_runs")
+    assert kept == [(2 + 3,)]
+
+
+def test_only_runs_that_found_nothing_are_said_to_have_found_nothing(
+    app: Outlast, clock: ManualClock
+) -> None:
+    first, second = (_crash_and_recover(app, clock) for _ in range(2))
+    app.recover()
+    for run_id in (first, second):
+        assert report_of(app, run_id=run_id).runs_without_findings_since == 1
+
+
+@pytest.mark.parametrize("page", [{"after": -1}, {"after": "1"}, {"run_id": 0}, {"run_id": True}])
+def test_a_page_that_cannot_be_is_refused(app: Outlast, page: dict[str, int]) -> None:
+    app.open()
+    with pytest.raises(InvalidInput):
+        app.recovery_report(**page)
+    with pytest.raises(InvalidInput):
+        app.recovered(**({"run_id": 1} | page))
+
+
+@pytest.mark.proves("RPT-02")
+def test_a_clock_that_is_set_back_meanwhile_makes_no_duration_negative(
+    app: Outlast, database: Path, clock: ManualClock
+) -> None:
+    app.enqueue("work")
+    app.close()
+    lost(database, "w", clock, "default")
+    app.recover(on_batch=lambda batch: clock.step_utc(-3600))
+    found = report_of(app)
+    assert (found.duration_seconds, found.recovery_duration_seconds) == (0, 0)
+    (entry,) = app.audit()
+    assert entry.data["duration_seconds"] == 0
+
+
+@pytest.mark.proves("RPT-01", "OBS-01")
+def test_a_run_whose_end_is_committed_though_its_answer_was_lost_has_ended_once(
+    app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closed once more as one that was stopped, it would be told of twice, and wrongly."""
+    end_run = SqliteStore.end_run
+    answers: list[int] = []
+
+    def lost_on_the_way(self: SqliteStore, *rest: object) -> None:
+        end_run(self, *rest)  # type: ignore[arg-type]
+        answers.append(1)
+        if len(answers) == 1:
+            raise DatabaseError("the answer was lost", OSError())
+
+    app.enqueue("work")
+    app.claim("w", lease="10s")
+    clock.advance("1m")
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "end_run", lost_on_the_way)
+        with pytest.raises(DatabaseError):
+            app.recover()
+    found = report_of(app)
+    assert (found.was_successful, found.jobs_recovered) == (True, 1)
+    ends = [one.run_id for one in app.events(kinds="recovery.completed")]
+    assert ends.count(found.run_id) == 1
+    assert [one.run_id for one in app.audit()] == [found.run_id]

@@ -127,9 +127,10 @@ def test_what_is_orphaned_again_and_again_has_its_own_section_with_a_likely_caus
     found = app.recovery_report()
     assert found is not None
     suspects = {one.task_id: one.recoveries for one in found.repeatedly_orphaned}
-    assert suspects == {"task-spent": 2, "task-three": 2}
+    assert suspects == {"task-spent": 3, "task-three": 2}
     text = str(found)
     section = text[text.index("Repeatedly Orphaned: 2") :]
+    assert "task-spent: 3 times; it ends the process that runs it (3 times)" in section
     for one in found.repeatedly_orphaned:
         assert f"  - {one.task_id}: {one.recoveries} times; {one.likely_cause}" in section
     assert all("ends the process that runs it" in one.likely_cause or "beside" in one.likely_cause

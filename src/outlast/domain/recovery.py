@@ -122,8 +122,8 @@ class RecoveryReport:
 
     @property
     def duration_seconds(self) -> float:
-        """From start to completion."""
-        return (self.completed_at - self.started_at).total_seconds()
+        """From start to completion; 0 if the clock was set back meanwhile."""
+        return max(0.0, (self.completed_at - self.started_at).total_seconds())
 
     def was_successful(self) -> bool:
         """Whether no step met an error."""

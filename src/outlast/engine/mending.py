@@ -22,6 +22,7 @@ from outlast.engine.session import Session, policy_of
 from outlast.store.records import Batch, FlushResult
 
 MAX_PLANNED = 100_000
+MAX_NUMBER = (1 << 63) - 1
 SUSPECTS_SHOWN = 10
 
 
@@ -106,6 +107,9 @@ class Mending:
         `limit` bounds the tasks that are listed, `after` is the `next_after` of the page before.
         """
         limit = checked_whole(limit, "limit", 0, MAX_PLANNED)
+        after = checked_whole(after, "after", 0, MAX_NUMBER)
+        if run_id is not None:
+            run_id = checked_whole(run_id, "run_id", 1, MAX_NUMBER)
         reads = self._handle.look()
         found = reads.telling_run(run_id)
         if found is None:
@@ -118,6 +122,8 @@ class Mending:
     def recovered(self, run_id: int, after: int = 0, limit: int = 1000) -> list[RecoveredTask]:
         """The tasks that a run moved, a page at a time."""
         limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
+        after = checked_whole(after, "after", 0, MAX_NUMBER)
+        run_id = checked_whole(run_id, "run_id", 1, MAX_NUMBER)
         return self._handle.look().recovered(run_id, after, limit)
 
     def heal(self) -> RecoveryStats:

@@ -180,6 +180,7 @@ class _Run:
             session.now(), session.policy, run_id=run_id, tell=self._tell, is_thorough=True,
             stopped=self._keep,
         )  # fmt: skip
+        self._so_far = healed
         dead, stale = len(healed.dead_workers), len(healed.stale_workers)
         self._steps += [
             RecoveryStep("workers judged", f"{dead} dead, {stale} stale"),

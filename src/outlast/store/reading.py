@@ -87,7 +87,7 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         ...
 
     def telling_run(self, run_id: int | None) -> tuple[RecoveryReport, int] | None:
-        """A run, or the newest with something to tell, and how many were completed since."""
+        """A run, or the newest with something to tell, and how many found nothing since."""
         ...
 
     def last_run(self, trigger: str | None = None) -> RecoveryReport | None:

@@ -132,7 +132,7 @@ class RecoveryReading:
         return self._read("reading a run", lambda tx: runs.recovered(tx, run_id, after, limit))
 
     def telling_run(self: Asked, run_id: int | None) -> tuple[RecoveryReport, int] | None:
-        """A run, or the newest with something to tell, and how many were completed since."""
+        """A run, or the newest with something to tell, and how many found nothing since."""
         return self._read("reading a run", lambda tx: runs.telling(tx, run_id))
 
     def last_run(self: Asked, trigger: str | None = None) -> RecoveryReport | None:

@@ -16,6 +16,7 @@ from outlast.store.sqlite.events import RECOVERY_COMPLETED, RECOVERY_STARTED, ad
 from outlast.store.sqlite.transaction import Transaction
 
 RUNS_KEPT = 1000
+TELLING_RUNS_KEPT = 100
 RECOVERY_SETTINGS = "recovery_settings"
 
 _encode = msgspec.json.Encoder().encode
@@ -23,7 +24,7 @@ _details = msgspec.json.Decoder(RunEnd)
 
 
 def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> int:
-    """Note that a run begins; old ones are forgotten."""
+    """Note that a run begins; old ones are forgotten, those with something to tell much later."""
     here = _host.this_process()
     run_id: int = tx.value(
         "begin_run",
@@ -40,7 +41,8 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
             "wal_frames": start.wal_frames_moved,
         },
     )
-    tx.run("forget_runs", {"id": run_id, "kept": RUNS_KEPT})
+    kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
+    tx.run("forget_runs", {"id": run_id} | kept)
     if start.settings not in (None, tx.value("get_meta", {"key": RECOVERY_SETTINGS})):
         tx.run("replace_meta", {"key": RECOVERY_SETTINGS, "value": start.settings})
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
@@ -49,7 +51,7 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
 
 
 def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
-    """Note what came of it."""
+    """Note what came of it; once only, though one who heard no answer may say it again."""
     healed = done.healed
     counts = {
         "put_back": healed.put_back,
@@ -61,7 +63,8 @@ def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
         "id": run_id, "now": now.utc_ms, "details": _encode(done).decode(),
         "has_findings": int(done.has_findings),
     }  # fmt: skip
-    tx.run("end_run", counts | values)
+    if not tx.run("end_run", counts | values):
+        return
     add_event(tx, RECOVERY_COMPLETED, now, counts | {"actor": RECOVERY}, run_id=run_id)
     if done.has_findings:
         _put_on_record(tx, run_id, done, counts, now)
@@ -74,7 +77,7 @@ def _put_on_record(
     started_at, crashed_at = tx.row("run_times", {"id": run_id}) or (now.utc_ms, None)
     data = counts | {
         "dead_workers": len(done.dead_workers),
-        "duration_seconds": (now.utc_ms - started_at) / 1000,
+        "duration_seconds": max(0, now.utc_ms - started_at) / 1000,
         "previous_crash_at": None if crashed_at is None else utc_of(crashed_at).isoformat(),
         "errors": len(done.errors) + len(done.unrecovered),
     }
@@ -92,7 +95,7 @@ def last(tx: Transaction, trigger: str | None) -> RecoveryReport | None:
 
 
 def telling(tx: Transaction, run_id: int | None) -> tuple[RecoveryReport, int] | None:
-    """A run, or the newest that has something to tell, or the newest; and how many came after."""
+    """A run, or the newest that has something to tell, or the newest; how many empty ones since."""
     if run_id is not None:
         row = tx.row("run_by_id", {"id": run_id})
     else:

@@ -6,4 +6,4 @@ UPDATE recovery_runs SET
     skipped = :skipped,
     has_findings = :has_findings,
     details = :details
-WHERE id = :id
+WHERE id = :id AND completed_at IS NULL

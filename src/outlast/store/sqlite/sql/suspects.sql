@@ -1,10 +1,13 @@
--- Tasks that were taken back more than once, the worst first: by crash, by lease, and how last.
+-- Tasks that were taken back more than once, the worst first: by crash, by lease, and how last. The
+-- loss that was one too many is one of these, and only its error says which.
 SELECT t.id, t.kind, t.status,
        t.recovery_count + (t.status = 'failed' AND t.error GLOB '* of * times in kind *'),
        (SELECT count(*) FROM transitions x WHERE x.task_seq = t.seq AND x.actor = 'system/recovery'
-            AND x.reason GLOB 'crash_*'),
+            AND x.reason GLOB 'crash_*')
+           + (t.status = 'failed' AND t.error GLOB 'died * of * times in kind *'),
        (SELECT count(*) FROM transitions x WHERE x.task_seq = t.seq AND x.actor = 'system/recovery'
-            AND x.reason GLOB 'lease_expired_*'),
+            AND x.reason GLOB 'lease_expired_*')
+           + (t.status = 'failed' AND t.error GLOB 'lost * of * times in kind *'),
        EXISTS (SELECT 1 FROM workers w WHERE w.name = t.last_worker_id AND w.serves IS NOT NULL),
        t.error,
        -- Whom it was lost together with, in one batch of one worker, if that one was lost more often.
