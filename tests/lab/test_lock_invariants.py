@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast.lab.history import ANSWERED, ASKS, KILLED, Line, history_of
-from outlast.lab.locks import ACQUIRE, EXTEND, FORCE, RELEASE, Locks
+from outlast.lab.locks import ACQUIRE, EXTEND, FORCE, MARK_DEAD, RELEASE, Locks
 from outlast.lab.stored import Stored, StoredLock
 
 SECOND = 1000
@@ -24,6 +24,13 @@ def call(
 
 def taken(worker: str, token: int | None, at: float, seconds: float = 10) -> list[Line]:
     return call(worker, ACQUIRE, at, token, ttl_ms=int(seconds * SECOND))
+
+
+def declared_dead(at: float) -> list[Line]:
+    """Somebody who may hold any lock."""
+    lines = call("c", MARK_DEAD, at, True)
+    lines[0][4] = {"incarnation": "of a"}
+    return lines
 
 
 def complaints(
@@ -46,6 +53,11 @@ BROKEN: dict[str, tuple[str, list[list[Line]], dict[str, Any]]] = {
             call("a", EXTEND, 5, True, token=1, ttl_ms=60_000),
             taken("b", 2, 20),
         ],
+        {"row": ("b", 2)},
+    ),
+    "another lock was freed": (
+        "overlap",
+        [taken("a", 1, 0), call("c", FORCE, 1, True, name="y"), taken("b", 2, 2)],
         {"row": ("b", 2)},
     ),
     "a token comes again": (
@@ -83,6 +95,10 @@ SOUND: dict[str, tuple[list[list[Line]], dict[str, Any]]] = {
     ),
     "after an operator freed it": (
         [taken("a", 1, 0), call("c", FORCE, 1, True), taken("b", 2, 1.05)],
+        {"row": ("b", 2)},
+    ),
+    "after its holder was declared dead": (
+        [taken("a", 1, 0), declared_dead(1), taken("b", 2, 1.05)],
         {"row": ("b", 2)},
     ),
     "after its holder was killed": (
