@@ -3,16 +3,20 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outlast import Outlast
+from outlast.store.sqlite import locks
 from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE
 from tests.locks.telling import Told
+from tests.recovery.stage import by_hand
 from tests.store.hand import store_of
+from tests.support.children import Child
 
 Events = Callable[[], list[Told]]
 
@@ -82,3 +86,50 @@ def test_when_a_lock_runs_out_many_ask_and_heal_at_once_and_one_has_it(
         winner.check()
         assert winner.release()
     assert events() == [("lock.expired", "x", f"last-{turn}") for turn in range(5)]
+
+
+@pytest.mark.proves("LCK-16")
+def test_many_locks_are_freed_by_several_transactions_and_all_are_counted(
+    app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wants to write in between is let in."""
+    monkeypatch.setattr(locks, "FREED_AT_ONCE", 3)
+    for number in range(8):
+        app.lock(f"l{number}", ttl=10).acquire()
+    clock.advance(10)
+    freed_at_once: list[int] = []
+    free = Looker.free
+
+    def counting(self: Looker, *args: Any) -> Rows:
+        freed = free(self, *args)
+        freed_at_once.append(len(freed))
+        return freed
+
+    monkeypatch.setattr(Looker, "free", counting)
+    assert app.heal().locks_cleaned == 8
+    assert freed_at_once == [3, 3, 2]
+    assert app.locks() == []
+
+
+@pytest.mark.proves("RPT-15")
+def test_locks_of_one_that_was_off_the_list_before_are_counted_too(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue("work")
+    app.close()
+    with Child(_holds_task_and_lock, database) as child:
+        child.hear()
+        child.kill()
+    by_hand(database, "UPDATE workers SET state = 'dead', ended_at = 1 WHERE name = 'victim'")
+    report = app.recover()
+    assert (report.tasks_put_back, report.locks_freed) == (1, 1)
+
+
+def _holds_task_and_lock(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import hear, say
+
+    app = Outlast(path)
+    app.lock("x", holder="victim").acquire()
+    say(len(app.claim("victim", lease="1h")))
+    hear()

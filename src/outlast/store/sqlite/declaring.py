@@ -3,7 +3,8 @@
 from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import InvalidInput
 from outlast.store.records import Death
-from outlast.store.sqlite.heal import Healer, Round, Tally
+from outlast.store.sqlite.heal import Healer
+from outlast.store.sqlite.heal_round import Round, Tally
 from outlast.store.sqlite.liveness import Peer, judge
 
 

@@ -57,11 +57,15 @@ class Looker(NamedTuple):
         return [found for found in judged if found.is_dead]
 
     def free(self, tx: Transaction, dead: Sequence[Judged], run_id: int | None = None) -> Rows:
-        """Free what is free for anyone, but for one whose silence ended meanwhile."""
+        """Free what is free for anyone, but for one whose silence ended meanwhile.
+
+        As many as fit a transaction; fewer than that, and there are no more.
+        """
         freed = locks.free_expired(tx, self.now, run_id)
         for found in dead:
-            if not was_heard_of(tx, found, self.now, self.patience):
-                freed += locks.free_all_of(tx, found.peer.incarnation, self.now, run_id)
+            room = locks.FREED_AT_ONCE - len(freed)
+            if room and not was_heard_of(tx, found, self.now, self.patience):
+                freed += locks.free_all_of(tx, found.peer.incarnation, self.now, run_id, room)
         return freed
 
 
@@ -74,9 +78,13 @@ def free_unheld(
     """Free what was seen to be free for anyone; nothing is written if there is nothing."""
     if not looked.to_free(looker.now):
         return 0
-    freed = write(lambda tx: looker.free(tx, looked.dead, run_id))
-    tell_what_was_freed(freed, looker.now)
-    return len(freed)
+    count = 0
+    while True:
+        freed = write(lambda tx: looker.free(tx, looked.dead, run_id))
+        tell_what_was_freed(freed, looker.now)
+        count += len(freed)
+        if len(freed) < locks.FREED_AT_ONCE:
+            return count
 
 
 def lost_with(

@@ -14,6 +14,8 @@ from outlast.store.sqlite.claim import Claim
 from outlast.store.sqlite.events import LOCK_EXPIRED, LOCK_FREED, add_event
 from outlast.store.sqlite.transaction import Transaction, Values
 
+FREED_AT_ONCE = 500
+
 
 class LockRow(NamedTuple):
     """A lock that was not given back, and who took it."""
@@ -132,18 +134,22 @@ def drop(tx: Transaction, grants: Sequence[LockGrant]) -> None:
 
 
 def free_expired(tx: Transaction, now: Instant, run_id: int | None = None) -> list[LockRow]:
-    """Remove the locks whose time has passed, and the rows of those that ended with a lease."""
+    """Remove locks whose time has passed, so many at once, and rows that ended with a lease."""
     tx.run("drop_ended_locks")
     found = [one for one in all_locks(tx) if one.left_ms(now) <= 0]
-    return _free(tx, found, LOCK_EXPIRED, now, run_id)
+    return _free(tx, found[:FREED_AT_ONCE], LOCK_EXPIRED, now, run_id)
 
 
 def free_all_of(
-    tx: Transaction, incarnation: str, now: Instant, run_id: int | None = None
+    tx: Transaction,
+    incarnation: str,
+    now: Instant,
+    run_id: int | None = None,
+    limit: int | None = None,
 ) -> list[LockRow]:
-    """Free what a dead process held."""
+    """Free what a dead process held, perhaps only so many at once."""
     found = [one for one in all_locks(tx) if one.incarnation == incarnation]
-    return _free(tx, found, LOCK_FREED, now, run_id)
+    return _free(tx, found[:limit], LOCK_FREED, now, run_id)
 
 
 def free_lost(

@@ -33,7 +33,7 @@ from outlast.store.sqlite.beat import Beating
 from outlast.store.sqlite.declaring import Undertaker
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
-from outlast.store.sqlite.heal import Round
+from outlast.store.sqlite.heal_round import Round
 from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.measuring import Measuring
 from outlast.store.sqlite.operating import Operating
