@@ -17,7 +17,9 @@ from outlast.testing import ManualClock
 from tests.cli.conftest import Call, Said
 from tests.store.golden import apply_migrations
 from tests.support.children import Child
+from tests.support.foreign import foreign_rows
 
+PAGE_BYTES = 4096
 NEWEST = len(migrate.all_migrations())
 CONCERNS = [
     "store", "schema", "integrity", "disk", "wal", "leases", "locks", "recovery", "workers",
@@ -268,3 +270,29 @@ def test_health_changes_nothing(outlast: Call, app: Outlast, database: Path) -> 
     before = sorted(os.listdir(database.parent)), database.read_bytes()
     outlast("health")
     assert (sorted(os.listdir(database.parent)), database.read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("table", "concern"),
+    [
+        ("recovery_runs", "recovery"), ("locks", "locks"), ("workers", "workers"),
+        ("cursors", "subscribers"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_has_failed_and_the_other_concerns_are_told_all_the_same(
+    outlast: Call, app: Outlast, tmp_path: Path, table: str, concern: str
+) -> None:
+    """Of a damaged file one wants to know most, and a script goes by the code."""
+    app.enqueue("index")
+    app.claim("w")
+    app.close()
+    (root,) = foreign_rows(app.path, f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
+    damaged = bytearray(app.path.read_bytes())
+    damaged[(root[0] - 1) * PAGE_BYTES : root[0] * PAGE_BYTES] = b"\xff" * PAGE_BYTES
+    (tmp_path / "damaged.db").write_bytes(damaged)
+    said = outlast("health", "--store", "damaged.db", "--json")
+    assert (said.code, said.data["status"]) == (2, "failed")
+    assert [one["name"] for one in said.data["concerns"]] == CONCERNS
+    assert _concern(said, concern)["status"] == "failed"
+    assert "malformed" in _concern(said, concern)["detail"]
+    assert _concern(said, "store")["status"] == _concern(said, "disk")["status"] == "ok"

@@ -278,3 +278,15 @@ def test_an_attended_name_gives_a_sign_of_life_before_it_would_lapse(
 
 def _seconds(clock: ManualClock) -> float:
     return clock.now().utc_ms / 1000
+
+
+def test_the_log_names_the_place_as_everybody_else_does(
+    app: Outlast, listener: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that it can be given to `queue events --after` as it stands there."""
+    listener.fails = lambda event: True
+    with app.subscribe(listener, "audit", on_error="stop", tries=1) as subscription:
+        app.enqueue("work", id="a")
+        wait_until(lambda: subscription.is_over)
+    (event,) = app.events(task="a")
+    assert f"at task.enqueued of {event.cursor} (OSError" in caplog.text

@@ -136,6 +136,18 @@ def test_quarantined_tasks_and_subscribers_that_lag_are_shown(app: Outlast) -> N
     assert value_of(found, "outlast_subscriber_lag_events", subscriber="audit") == subscriber.behind
 
 
+def test_a_task_that_somebody_parked_is_not_held_although_it_was_recovered_before(
+    app: Outlast, clock: ManualClock
+) -> None:
+    app.enqueue("mail", id="t")
+    app.claim("w", lease="10s")
+    clock.advance("20s")
+    app.heal()
+    assert app.get("t").recovery_count == 1
+    app.park("t", "hold")
+    assert value_of(app.metrics(), "outlast_tasks_quarantined") == 0
+
+
 @pytest.mark.proves("OBS-10")
 def test_every_metric_is_there_from_the_beginning_and_says_what_it_is(app: Outlast) -> None:
     app.open()

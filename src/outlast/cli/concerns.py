@@ -1,8 +1,9 @@
 """What `outlast health` looks at, one thing after the other, and what it thinks of each."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.cli import text
@@ -49,17 +50,29 @@ def concerns(app: "Outlast", wal_limit_bytes: int) -> Iterator[Concern]:
     tasks = ", ".join(f"{number:,} {status}" for status, number in counts.items() if number)
     yield Concern("store", Grade.OK, f"{app.path} can be read; {tasks or 'no tasks'}")
     yield Concern("schema", Grade.OK, f"version {schema.version} is current")
-    status = app.recovery_status()
-    yield integrity(status)
-    yield disk(_free_bytes(app.path), wal_limit_bytes)
-    yield wal(_size_of(f"{app.path}-wal"), wal_limit_bytes)
-    workers = app.workers()
-    yield leases(app.leases())
-    yield locks(app.locks())
-    yield recovery(status, workers)
-    yield working(workers)
-    yield queues(app.paused_queues())
-    yield subscribers(app.subscribers())
+    yield from _of_the_rest(app, wal_limit_bytes)
+
+
+def _of_the_rest(app: "Outlast", wal_limit_bytes: int) -> Iterator[Concern]:
+    """Each by itself: what is damaged in the file must not hide what is not."""
+    status, workers = cache(app.recovery_status), cache(app.workers)
+    looks: dict[str, Callable[[], Concern]] = {
+        "integrity": lambda: integrity(status()),
+        "disk": lambda: disk(_free_bytes(app.path), wal_limit_bytes),
+        "wal": lambda: wal(_size_of(f"{app.path}-wal"), wal_limit_bytes),
+        "leases": lambda: leases(app.leases()),
+        "locks": lambda: locks(app.locks()),
+        "recovery": lambda: recovery(status(), workers()),
+        "workers": lambda: working(workers()),
+        "queues": lambda: queues(app.paused_queues()),
+        "subscribers": lambda: subscribers(app.subscribers()),
+    }
+    for name, look in looks.items():
+        try:
+            found = look()
+        except StoreError as error:
+            found = Concern(name, Grade.FAILED, str(error))
+        yield found
 
 
 def integrity(status: "RecoveryStatus") -> Concern:

@@ -126,8 +126,8 @@ class Delivery:
         except BaseException as error:
             self.error = error
             self._session.log.error(
-                "%s has ended at %s: %s: %s", self.label, self.at, type(error).__name__, error,
-                extra=about(subscriber=self._terms.name),
+                "%s has ended at %s: %s: %s", self.label, str(self.at), type(error).__name__,
+                error, extra=about(subscriber=self._terms.name),
             )  # fmt: skip
         finally:
             self._store_quietly()
@@ -236,7 +236,7 @@ class Delivery:
         self._session.log.log(
             logging.ERROR if is_final else logging.WARNING,
             "%s failed %d times at %s of %s (%s: %s); %s",
-            self.label, failures, event.kind, event.cursor, type(error).__name__, error,
+            self.label, failures, event.kind, str(event.cursor), type(error).__name__, error,
             _AFTER_ALL_TRIES[terms.on_error] if is_final else "it is told again",
             extra=about(subscriber=terms.name, task_id=event.task_id, reason=event.kind),
         )  # fmt: skip

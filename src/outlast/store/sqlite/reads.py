@@ -182,6 +182,8 @@ class SqliteReads(RecoveryReading, StreamReads, LockReading, MetricReading, Audi
 
     def changes(self) -> int:
         """A number that changes with every commit, by whomever."""
+        # Nobody commits any more to a file that is gone: who waits for it would wait for ever.
+        self._refuse_replaced()
         return self._readers.data_version()
 
     def horizon(self, now: Instant) -> Horizon:
