@@ -13,6 +13,7 @@ from outlast.testing import ManualClock
 from tests.cli.shell import piped
 from tests.recovery.stage import crash, rows
 from tests.store.hand import Hand
+from tests.support.children import Child
 
 Make = Callable[..., Outlast]
 
@@ -65,6 +66,34 @@ def test_each_healed_item_has_an_entry(app: Outlast, clock: ManualClock) -> None
     assert (task.data["from"], task.data["to"], task.data["worker"]) == (
         "running", "pending", "slow",
     )  # fmt: skip
+
+
+def _holds_tasks_and_locks(path: str) -> None:
+    from outlast import Outlast
+    from outlast.testing import ManualClock
+    from tests.support.childside import hear, say
+
+    app = Outlast(path, clock=ManualClock())
+    app.claim("lives")
+    app.next_with_lock("lives", lock="with its task")
+    app.lock("of its own", ttl=300, holder="lives").acquire()
+    say("holds")
+    hear()
+
+
+def test_what_is_taken_from_a_worker_by_somebodys_word_stands_under_that_name(
+    app: Outlast, database: Path
+) -> None:
+    """Its tasks and its locks too, batch by batch and item by item."""
+    app.enqueue_many("work", range(2), id=["a", "b"])
+    with Child(_holds_tasks_and_locks, database) as child:
+        assert child.hear() == "holds"
+        (victim,) = [one for one in app.workers() if one.name == "lives"]
+        assert app.mark_dead(victim.incarnation, by="ada", force=True) is not None
+    whose = {(one.actor, one.source) for one in (*app.audit(), *app.audit(items=True))}
+    assert whose == {("operator/ada", "operator")}
+    items = {one.subject for one in app.audit(items=True)}
+    assert items == {"a", "b", "of its own", "with its task"}
 
 
 def test_pages_follow_each_other_and_the_newest_come_in_order(app: Outlast) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from outlast import _host
-from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
+from outlast.domain.lifecycle import Cause, Status, Transition
 from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import DatabaseError
 from outlast.logs import about, logger
@@ -153,7 +153,9 @@ class Healer:
             return False
         peer = found.peer
         who = {"incarnation": peer.incarnation}
-        freed[:] = locks.free_all_of(tx, peer.incarnation, this.now, this.run_id)
+        freed[:] = locks.free_all_of(
+            tx, peer.incarnation, this.now, this.run_id, actor=this.operator
+        )
         if not tx.run("end_worker", who | {"state": "dead", "now": this.now.utc_ms}):
             return False
         data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
@@ -161,8 +163,8 @@ class Healer:
             tx, WORKER_DEAD, this.now, data | {"actor": this.actor},
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
-        if this.actor != RECOVERY:
-            act = Act(this.actor, OPERATOR, "worker.mark_dead", peer.incarnation, data)
+        if this.operator is not None:
+            act = Act(this.operator, OPERATOR, "worker.mark_dead", peer.incarnation, data)
             add_audit(tx, act, this.now)
         return True
 
@@ -269,7 +271,9 @@ class Step:
         expiry.add_boundaries(tx, self.endings, self._this.now)
         lost = lost_with(tx, self.found, self._this.now, self._sweep.worker is not None)
         moved = move(tx, self.endings, self._this.now, run_id=self._this.run_id)
-        self.freed = locks.free_lost(tx, lost, self._this.now, self._this.run_id)
+        self.freed = locks.free_lost(
+            tx, lost, self._this.now, self._this.run_id, self._this.operator
+        )
         if moved:
             self._note_progress(tx, moved)
         if self.is_last:
@@ -282,7 +286,7 @@ class Step:
         back = sum(one.to is Status.PENDING for one in moved)
         data = {"put_back": back, "failed": len(moved) - back, "actor": this.actor}
         if this.run_id is None:
-            source = SELF_HEALING if this.actor == RECOVERY else OPERATOR
+            source = SELF_HEALING if this.operator is None else OPERATOR
             add_audit(tx, Act(this.actor, source, "heal", worker, data), this.now)
         else:
             add_event(tx, RECOVERY_PROGRESS, this.now, data, run_id=this.run_id, worker=worker)

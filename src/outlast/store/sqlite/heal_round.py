@@ -38,6 +38,11 @@ class Round(NamedTuple):
     actor: str = RECOVERY
     stopped: Callable[[Healed], None] = lambda healed: None
 
+    @property
+    def operator(self) -> str | None:
+        """Who ordered it, if anybody did."""
+        return None if self.actor == RECOVERY else self.actor
+
 
 class Sweep(NamedTuple):
     """One sort of orphans: how to find them, why they move, and what ends with the last of them."""

@@ -54,6 +54,11 @@ def all_locks(tx: Transaction) -> list[LockRow]:
     return [LockRow(*row) for row in tx.rows("locks_all")]
 
 
+def locks_with_leases(tx: Transaction) -> list[LockRow]:
+    """Those of them that go with a lease."""
+    return [LockRow(*row) for row in tx.rows("locks_with_leases")]
+
+
 def lock_named(tx: Transaction, name: str) -> LockRow | None:
     """One of them."""
     row = tx.row("lock_named", {"name": name})
@@ -146,18 +151,25 @@ def free_all_of(
     now: Instant,
     run_id: int | None = None,
     limit: int | None = None,
+    *,
+    actor: str | None = None,
 ) -> list[LockRow]:
-    """Free what a dead process held, perhaps only so many at once."""
+    """Free what a dead process held, perhaps only so many at once; `actor` is who said so."""
     found = [one for one in all_locks(tx) if one.incarnation == incarnation]
-    return _free(tx, found[:limit], LOCK_FREED, now, run_id)
+    return _free(tx, found[:limit], LOCK_FREED, now, run_id, actor=actor)
 
 
 def free_lost(
-    tx: Transaction, found: Sequence[LockRow], now: Instant, run_id: int | None = None
+    tx: Transaction,
+    found: Sequence[LockRow],
+    now: Instant,
+    run_id: int | None = None,
+    actor: str | None = None,
 ) -> list[LockRow]:
     """Free locks that ended with the leases of their tasks: run out, or left by the dead."""
     for one in found:
-        _free(tx, [one], LOCK_EXPIRED if one.left_ms(now) <= 0 else LOCK_FREED, now, run_id)
+        kind = LOCK_EXPIRED if one.left_ms(now) <= 0 else LOCK_FREED
+        _free(tx, [one], kind, now, run_id, actor=actor)
     return list(found)
 
 
@@ -169,19 +181,31 @@ def leave_all_of(tx: Transaction, incarnation: str) -> None:
 
 
 def _free(
-    tx: Transaction, found: Sequence[LockRow], kind: str, now: Instant, run_id: int | None
+    tx: Transaction,
+    found: Sequence[LockRow],
+    kind: str,
+    now: Instant,
+    run_id: int | None,
+    *,
+    actor: str | None = None,
 ) -> list[LockRow]:
     for one in found:
         tx.run("free_lock", {"name": one.name, "token": one.token})
-        _tell(tx, kind, one, now, run_id)
+        _tell(tx, kind, one, now, run_id, actor=actor)
     return list(found)
 
 
 def _tell(
-    tx: Transaction, kind: str, lock: LockRow, now: Instant, run_id: int | None = None
+    tx: Transaction,
+    kind: str,
+    lock: LockRow,
+    now: Instant,
+    run_id: int | None = None,
+    *,
+    actor: str | None = None,
 ) -> None:
     add_event(
-        tx, kind, now, lock_data(lock),
+        tx, kind, now, lock_data(lock) | ({} if actor is None else {"actor": actor}),
         run_id=run_id, incarnation=lock.incarnation, worker=lock.worker,
     )  # fmt: skip
 
