@@ -185,6 +185,20 @@ def test_automatic_recovery_on_claim_of_an_expired_lease(app: Outlast, clock: Ma
     assert lease.complete()
 
 
+@pytest.mark.proves("HEAL-07")
+def test_automatic_recovery_on_claim_with_lock_at_the_very_moment(
+    app: Outlast, clock: ManualClock
+) -> None:
+    """POST-1.1, POST-2.1: it looks each time, though a claim has looked in the same second."""
+    app.enqueue_many("merge", range(2), id=["e", "waiting"])
+    assert app.claim("agent-2", queue="empty") == []
+    assert crash(app.path, "agent-1", 1, clock, lock="default") == ["e"]
+    lease = app.next_with_lock("agent-2")
+    assert lease is not None
+    assert (lease.task_id, lease.attempt) == ("e", 2)
+    assert locks(app.path) == [["agent-2"]]
+
+
 def test_automatic_recovery_on_claim_can_be_turned_off(by_hand: Outlast) -> None:
     """RISK-2: the rollback path; calling it still works."""
     by_hand.enqueue("merge", id="e")
