@@ -178,3 +178,16 @@ def test_agents_that_wait_take_turns_without_overlapping(database: Path) -> None
     moves = [to for (to,) in hand.rows("SELECT to_status FROM transitions ORDER BY pos")]
     hand.close()
     assert moves == ["running", "completed"] * 20
+
+
+@pytest.mark.proves("LCK-15")
+def test_while_another_works_under_the_lock_that_is_said_though_nothing_is_eligible(
+    app: Outlast,
+) -> None:
+    """Also by one who was idle before, and now asks by reading alone."""
+    app.enqueue("work")
+    assert app.next_with_lock("agent-1") is not None
+    for _ in range(2):
+        with pytest.raises(LockHeld):
+            app.next_with_lock("agent-2")
+        assert app.claim("idle") == []

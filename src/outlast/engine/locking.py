@@ -82,7 +82,8 @@ class Locking:
     def release_lock(self, name: str, *, by: str, source: str = LIBRARY) -> bool:
         """Free a lock whoever holds it, on an operator's word; False when nobody had it.
 
-        Its holder learns of it when it next renews, checks or gives back its lock.
+        Its holder learns of it when it next renews, checks or gives back its lock. One that goes
+        with a task's lease is not looked at any more: its task goes on, so force that instead.
         """
         name, by = checked_name(name, "lock"), checked_name(by, "by")
         source = checked_name(source, "source")

@@ -80,12 +80,16 @@ class Handing(Serving):
 
     def _would_come_up_empty(self, request: ClaimRequest, now: Instant) -> bool:
         """An idle poller asks by reading, so that it never stands in a writer's way."""
+
+        def is_anything_there(tx: Transaction) -> bool:
+            if request.lock is not None:
+                locks.refuse_held(tx, request.lock, now)
+            return claim.anything_eligible(tx, request, now)
+
         return (
             self._came_up_empty
             and not self._holding.doubtful
-            and not self._read(
-                "looking for work", lambda tx: claim.anything_eligible(tx, request, now)
-            )
+            and not self._read("looking for work", is_anything_there)
         )
 
     def _exchange(
