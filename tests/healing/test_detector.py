@@ -1,7 +1,6 @@
 """The detector: in every serving process somebody looks for the dead, also where nobody claims."""
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -262,6 +261,7 @@ def test_a_worker_is_not_dead_while_the_transaction_that_takes_its_tasks_fails(
 
 def _forgets_five(path: str) -> None:
     import gc
+    import os
     import threading
 
     from outlast import Outlast
