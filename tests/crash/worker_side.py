@@ -169,29 +169,36 @@ class DeskRecord:
         self._numbers = count()
 
     def leased(self, seen: Seen, asked_at: float) -> None:
-        self._write("claim", {"limit": 1}, [list(seen)], asked_at)
+        self._answer(self._ask("claim", {"limit": 1}, asked_at), [list(seen)])
 
-    def wrote(self, seen: Seen, verb: str, asked_at: float) -> None:
+    def asks(self, seen: Seen, verb: str) -> str:
+        """On record before anybody can store it: who is killed then may have been heard."""
         held: dict[str, Any] = {"ids": [seen.task_id], "token": seen.token}
         if verb == "complete":
             held["result"] = result_of(self._worker, seen.token)
-        self._write(verb, held, True, asked_at)
+        return self._ask(verb, held, host_seconds())
+
+    def wrote(self, number: str) -> None:
+        self._answer(number, True)
 
     def leaving(self) -> None:
         self._file.write([LEFT, self._worker, host_seconds()])
 
-    def _write(self, verb: str, arguments: dict[str, Any], value: Any, asked_at: float) -> None:
-        number, now = f"desk {next(self._numbers)}", host_seconds()
-        asked_ms, now_ms = int(asked_at * 1000), int(now * 1000)
-        self._file.write([ASKS, number, self._worker, verb, arguments, asked_at, asked_ms])
-        self._file.write([ANSWERED, number, self._worker, "done", value, now, now_ms])
+    def _ask(self, verb: str, arguments: dict[str, Any], at: float) -> str:
+        number = f"desk {next(self._numbers)}"
+        self._file.write([ASKS, number, self._worker, verb, arguments, at, int(at * 1000)])
+        return number
+
+    def _answer(self, number: str, value: Any) -> None:
+        now = host_seconds()
+        self._file.write([ANSWERED, number, self._worker, "done", value, now, int(now * 1000)])
 
 
 class RecordingInHand(InHand):
-    """Notes when each outcome was laid down: before that moment nobody can have stored it."""
+    """Records each outcome as it is laid down: before that moment nobody can have stored it."""
 
     def put_down(self, job: Job, entry: Entry) -> None:
-        RecordingDesk.put_down_at.setdefault((entry[0], entry[1]), time.monotonic())
+        RecordingDesk.ask(entry)
         super().put_down(job, entry)
 
 
@@ -209,7 +216,7 @@ class RecordingDesk(Desk):
     """Records each lease when it arrives, and each ending once it is said to be committed."""
 
     recorder: DeskRecord
-    put_down_at: ClassVar[dict[Proof, float]] = {}
+    asked: ClassVar[dict[tuple[Proof, str], str]] = {}
     seen: ClassVar[dict[Proof, Seen]] = {}
     pause_seconds = 0.0
 
@@ -217,6 +224,15 @@ class RecordingDesk(Desk):
         """The worst place to be kept waiting in: news is read, and what it says grows old."""
         time.sleep(self.pause_seconds)
         super()._watch_clocks()
+
+    @classmethod
+    def ask(cls, entry: Entry) -> str:
+        """The number of what is asked; asked anew only if it is something else."""
+        proof = (entry[0], entry[1])
+        verb = _VERBS[entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE]
+        if (proof, verb) not in cls.asked:
+            cls.asked[proof, verb] = cls.recorder.asks(cls.seen[proof], verb)
+        return cls.asked[proof, verb]
 
     def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
         for one in handed:
@@ -229,7 +245,5 @@ class RecordingDesk(Desk):
         for proof in proofs:
             entry = self._tasks.unsettled.get(proof)
             if entry is not None:
-                outcome = entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE
-                asked_at = self.put_down_at[proof]
-                self.recorder.wrote(self.seen[proof], _VERBS[outcome], asked_at)
+                self.recorder.wrote(self.ask(entry))
         super()._settled(proofs)

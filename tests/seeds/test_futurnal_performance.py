@@ -132,29 +132,31 @@ def many_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_stale_detection_over_a_thousand_workers_and_ten_thousand_tasks(
     many_workers: Path, trace: Trace
 ) -> None:
-    """NFR-004: one look asks a few questions, however many there are, in far less than 1 s."""
-    ran, seconds = _looked(many_workers, trace)
+    """NFR-004: one look asks a few questions, however many there are; bench/ has its seconds."""
+    ran = _looked(many_workers, trace)
     assert len(ran) <= 20, "no question for each worker or task"
     steps = sum(one.steps for one in ran)
     assert steps < 100 * WORKERS + 20 * RUNNING, "each is looked at once"
-    assert seconds < 1
     _bury_many(many_workers)
-    ran, _ = _looked(many_workers, trace)
+    ran = _looked(many_workers, trace)
     assert sum(one.steps for one in ran) < 1.1 * steps, "the dead are not looked at again"
 
 
-def _looked(database: Path, trace: Trace) -> tuple[list[Ran], float]:
-    """What one look of the detector runs, and its seconds; it finds nothing to do."""
-    with Outlast(database, clock=ManualClock()) as app, closing(Hand(database)) as hand:
+def _looked(database: Path, trace: Trace) -> list[Ran]:
+    """What one look of the detector runs; it finds nothing to do."""
+    alone = Settings(detection_interval_seconds=0)
+    with (
+        Outlast(database, clock=ManualClock(), settings=alone) as app,
+        closing(Hand(database)) as hand,
+    ):
         held = "SELECT count(*), count(DISTINCT holder) FROM tasks WHERE status = 'running'"
         assert hand.row(held) == (RUNNING, WORKERS)
         detector = Detector(app._handle.serve())
-        began = time.process_time()
+        detector._interval_seconds = 60
         with trace.listening() as ran:
             assert detector.tick()
-        seconds = time.process_time() - began
         assert hand.row(held) == (RUNNING, WORKERS)
-    return ran, seconds
+    return ran
 
 
 def _bury_many(database: Path) -> None:
