@@ -230,9 +230,11 @@ def _calls(file: Path) -> list[ast.Call]:
 def test_every_line_is_logged_by_a_logger_that_escapes() -> None:
     """Whoever goes around it lets a stranger's text into the log as it is.
 
-    The command line sets up handlers; the clerk's records come from such loggers already.
+    The command line sets up handlers, and silences a glance at the program's settings; the clerk's
+    records come from such loggers already.
     """
-    allowed = {SOURCE / "logs.py", SOURCE / "_clerk.py", SOURCE / "cli" / "logs.py"}
+    command_line = {SOURCE / "cli" / "logs.py", SOURCE / "cli" / "stores.py"}
+    allowed = {SOURCE / "logs.py", SOURCE / "_clerk.py"} | command_line
     files = [file for file in sorted(SOURCE.rglob("*.py")) if file not in allowed]
     around = {
         file.name
