@@ -106,7 +106,7 @@ def _holds(path: str, name: str, holder: str, ttl: float) -> None:
             say("closed")
 
 
-@pytest.mark.proves("LCK-16", "ASM-09")
+@pytest.mark.proves("LCK-16")
 @pytest.mark.parametrize("how", ["acquire", "heal", "claim"])
 def test_the_lock_of_a_killed_process_is_free_as_soon_as_somebody_looks(
     database: Path, events: Events, how: str

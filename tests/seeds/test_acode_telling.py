@@ -256,7 +256,7 @@ def test_ac_015_metrics_are_tracked(start: Start) -> None:
 # A-11: locks
 
 
-@pytest.mark.proves("LCK-16", "ASM-09")
+@pytest.mark.proves("LCK-16")
 def test_a_11_a_lock_that_was_held_is_released_after_the_crash(start: Start) -> None:
     """SQLite frees its own; a named lock is a row, and was to last for an hour."""
     assert start.report.locks_freed == 1
