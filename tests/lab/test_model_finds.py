@@ -17,6 +17,7 @@ from outlast.lab.model.script import parse
 from outlast.lab.model.simulation import drawn, repeated
 from outlast.store.records import Settlement
 from outlast.store.sqlite import expiry, heal, orphans, settle
+from outlast.store.sqlite.heal_round import Round, Sweep, Tally
 from outlast.store.sqlite.transaction import Transaction, int_array
 
 pytestmark = pytest.mark.timeout(600)
@@ -104,7 +105,7 @@ def lease_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Healing moves what it found by reading, without looking again once it may write."""
 
-    def in_two(self: heal.Healer, this: heal.Round, tally: heal.Tally, sweep: heal.Sweep) -> None:
+    def in_two(self: heal.Healer, this: Round, tally: Tally, sweep: Sweep) -> None:
         def find(tx: Transaction) -> list[settle.Ending]:
             return heal._endings(sweep.find(tx, this.policy.batch), sweep.cause)
 

@@ -10,6 +10,7 @@ from outlast.domain.lifecycle import Cause, Outcome, Situation, Transition
 from outlast.lab.model.simulation import Run, drawn
 from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite import heal, orphans
+from outlast.store.sqlite.heal_round import Round
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -46,7 +47,7 @@ def force_is_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reclaiming takes living leases though nobody said so."""
     really = heal.Healer.reclaim
 
-    def forced(self: heal.Healer, this: heal.Round, silent_ms: int, is_forced: bool) -> int:
+    def forced(self: heal.Healer, this: Round, silent_ms: int, is_forced: bool) -> int:
         return really(self, this, silent_ms, True)
 
     monkeypatch.setattr(heal.Healer, "reclaim", forced)
