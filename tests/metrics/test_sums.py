@@ -55,6 +55,15 @@ def test_sums_in_many_steps_are_the_same_as_in_one(
     assert rising(app.metrics()) == rising(before)
 
 
+def test_who_stops_the_detector_waits_for_one_step_of_summing_up(
+    app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _a_history(app, clock)
+    monkeypatch.setattr(rollup, "FOLDED_AT_ONCE", 3)
+    goes_on = iter([True, False])
+    assert store_of(app).fold_metrics(1, lambda: next(goes_on)) == 3
+
+
 @pytest.mark.proves("OBS-10")
 def test_counters_do_not_fall_when_tasks_and_events_are_removed(
     app: Outlast, clock: ManualClock

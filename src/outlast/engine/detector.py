@@ -128,7 +128,7 @@ class Detector:
                 session.now(), session.settings.patience, session.policy
             ):
                 heal(session, self._break_off)
-            session.store.fold_metrics()
+            session.store.fold_metrics(goes_on=lambda: not self._is_stopping)
         except _Stopping:
             session.log.debug("a look for dead workers was broken off; the next one goes on")
         except Exception as error:

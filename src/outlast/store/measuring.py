@@ -1,5 +1,6 @@
 """What a store keeps for metrics and traces: the questions, and the few verbs that write."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from outlast.clock import Instant
@@ -31,7 +32,9 @@ class StoreMeasures(Protocol):
         """The future of a note that this attempt is traced; False if its lease is not current."""
         ...
 
-    def fold_metrics(self, least: int = FOLD_WORTH) -> int:
+    def fold_metrics(
+        self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = lambda: True
+    ) -> int:
         """Sum up what happened, if it is so many positions or more; how many were summed up.
 
         What this process counted for itself is stored in any case.

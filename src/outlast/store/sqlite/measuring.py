@@ -13,11 +13,13 @@ from outlast.store.sqlite.serving import Serving
 class Measuring(Serving):
     """Sums up what happened, so that it stays counted when its rows are gone."""
 
-    def fold_metrics(self, least: int = FOLD_WORTH) -> int:
+    def fold_metrics(
+        self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = lambda: True
+    ) -> int:
         """Store what was counted here, and sum up in steps, none of which holds others up."""
         self.store_counts()
         folded = 0
-        while step := self._fold(least):
+        while goes_on() and (step := self._fold(least)):
             folded += step
         return folded
 
