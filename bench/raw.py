@@ -30,7 +30,7 @@ CREATE TABLE tasks (
     state_changed_at INTEGER NOT NULL, touched_at INTEGER, completed_at INTEGER, retry_of TEXT,
     payload_bytes INTEGER NOT NULL DEFAULT 0, payload_sum INTEGER NOT NULL,
     result_bytes INTEGER NOT NULL DEFAULT 0, result_sum INTEGER, error TEXT, payload TEXT,
-    result TEXT
+    result TEXT, held_by_recovery INTEGER
 );
 CREATE TABLE transitions (
     pos INTEGER PRIMARY KEY AUTOINCREMENT, task_seq INTEGER NOT NULL, from_status TEXT NOT NULL,
@@ -59,6 +59,7 @@ CREATE INDEX idx_tasks_parked ON tasks (queue, group_id)
 CREATE INDEX idx_tasks_recovered ON tasks (recovery_count) WHERE recovery_count > 1;
 CREATE INDEX idx_transitions_task ON transitions (task_seq);
 CREATE INDEX idx_transitions_run ON transitions (run_id, pos) WHERE run_id IS NOT NULL;
+CREATE INDEX idx_transitions_acts ON transitions (pos) WHERE actor <> 'worker';
 """
 
 ADD = """

@@ -54,6 +54,7 @@ RAW_CHANGES: dict[str, dict[str, Any]] = {
         "last_worker_id": "x", "unstarted": 1, "keyed": 1, "created_at": 5, "started_at": 5,
         "retry_of": "x", "payload_bytes": 1, "payload_sum": 1,
         "result_bytes": 1, "result_sum": 1, "error": "x", "payload": "1", "result": "1",
+        "held_by_recovery": 1,
     },
     "running": {
         "holder": None, "worker_id": "x", "lease_acquired_at": 5, "lease_expires_at": 5,

@@ -34,10 +34,16 @@ _REPORT = Lazy(
 _EVENTS = Lazy("outlast.cli.events", "events", "Show what happened, in order, a line an event.")
 
 _METRICS = Lazy(
-    "outlast.cli.metrics", "queue_metrics", "Print all metrics in Prometheus' text format."
+    "outlast.cli.metrics", "queue_metrics",
+    "Print all metrics in Prometheus' text format, or as one JSON document.",
+)  # fmt: skip
+_AUDIT = Lazy(
+    "outlast.cli.audit", "audit", "Show who did what: recovery, healing, and people by name."
 )
-_AUDIT = Lazy("outlast.cli.audit", "audit", "Show who did what: recovery, healing, people.")
-_APPROVE = Lazy("outlast.cli.forcing", "approve", "Let tasks run that recovery holds.")
+_APPROVE = Lazy(
+    "outlast.cli.forcing", "approve",
+    "Let tasks run that recovery holds for approval (recovery mode manual).",
+)  # fmt: skip
 _TELLING = {
     "approve": _APPROVE, "recovery-report": _REPORT, "audit": _AUDIT, "events": _EVENTS,
     "metrics": _METRICS,

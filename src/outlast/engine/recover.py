@@ -125,7 +125,7 @@ class _Run:
         moved = healed.put_back or healed.failed
         return replace(
             done,
-            tasks_pending_after=self._store.counts(None)["pending"],
+            tasks_pending_after=self._store.pending_count(),
             suspects=self._store.suspects(SUSPECTS_LISTED) if moved else (),
         )
 

@@ -66,6 +66,10 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """The workers that count as alive and are dead."""
         ...
 
+    def pending_count(self) -> int:
+        """How many tasks are pending, however many are finished."""
+        ...
+
     def held_count(self) -> int:
         """How many tasks that recovery put back wait for approval."""
         ...

@@ -99,6 +99,10 @@ class RecoveryReading:
         """The workers that count as alive and are dead."""
         return names(self._dead(now, patience))
 
+    def pending_count(self: Asked) -> int:
+        """How many tasks are pending, however many are finished."""
+        return int(self._read("counting", lambda tx: tx.value("pending_count")))
+
     def held_count(self: Asked) -> int:
         """How many tasks that recovery put back wait for approval."""
         return int(self._read("counting", lambda tx: tx.value("held_recoveries")))

@@ -115,7 +115,7 @@ CREATE TABLE task_dues (
 ) STRICT;
 
 INSERT INTO task_dues (task_seq, due_at)
-SELECT seq, not_before FROM tasks INDEXED BY idx_tasks_due
+SELECT seq, not_before FROM tasks
 WHERE status = 'pending' AND parked = 'delay' AND token = 0;
 
 -- One row for each position that is counted. `ms`: how long an attempt took that ended, how long a
