@@ -102,7 +102,7 @@ def test_a_process_that_ends_with_nothing_held_has_left_and_is_not_mourned(
     assert foreign_rows(database, STATES) == [["left"]]
     with caplog.at_level(logging.INFO, "outlast"), Outlast(database) as app:
         assert app.heal().dead_workers == ()
-    assert "dead" not in caplog.text
+    assert "is dead" not in caplog.text
     assert list((database.parent / f"{database.name}-outlast" / "workers").iterdir()) == []
 
 
