@@ -185,7 +185,9 @@ def _of_healing(stored: Stored, audit: list[StoredAct]) -> Iterator[Objection]:
 
 
 def _is_healing(move: Move) -> bool:
-    return move.actor == RECOVERY or (move.actor != "worker" and is_death(move))
+    """Not what a store gives back itself, because nobody was told that it was claimed."""
+    taken_back = move.actor == RECOVERY and move.reason != "released"
+    return taken_back or (move.actor != "worker" and is_death(move))
 
 
 def _of_runs(stored: Stored, audit: list[StoredAct]) -> Iterator[Objection]:
