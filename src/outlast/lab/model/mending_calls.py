@@ -38,9 +38,11 @@ def _counted(world: ExactWorld, app: str, really: Callable[[], tuple[int, int]])
 
 
 def reclaim_stale(world: ExactWorld, app: str, silent: float, force: bool) -> Outcome:
-    """By hand, of those that were silent for so many seconds."""
-    return world.serving(
-        app,
-        lambda: world.apps[app].reclaim_stale(silent, force),
-        lambda: world.model.reclaim(round(silent * 1000), force),
-    )
+    """By hand, of those that were silent for so many seconds; of an opening by this call too."""
+    is_opening = app not in world.model.sessions
+
+    def expected() -> int:
+        opening = world.model.opening if is_opening else (0, 0)
+        return sum(opening) + world.model.reclaim(round(silent * 1000), force)
+
+    return world.serving(app, lambda: world.apps[app].reclaim_stale(silent, force), expected)
