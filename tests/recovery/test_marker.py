@@ -10,6 +10,7 @@ import pytest
 
 from outlast import Outlast, RecoveryReport, _host
 from outlast.store.sqlite.marker import Session
+from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, by_hand, crash, holder, rows, sessions_of
 from tests.support.children import Child
 
@@ -54,14 +55,52 @@ def test_it_is_read_back_as_what_is_known_of_the_crash(
     make_app().open().close()
     with holder(database) as child:
         child.hear()
-        pid = child.pid
         (marker,) = sessions_of(database)
-        os.utime(marker, (1_900_000_000, 1_900_000_000))
+        started_at = said_in(marker)["started_at"]
         child.kill()
     report = report_of(make_app().open())
-    assert report.steps[0].outcome == f"unclean, pid {pid}"
+    assert report.steps[0].outcome == f"unclean, pid {child.pid}"
     assert report.crashed_at is not None
-    assert report.crashed_at.timestamp() == 1_900_000_000, "the newest sign of it"
+    assert report.crashed_at.timestamp() * 1000 == started_at
+
+
+def _lives_for_a_while(path: str, sign: str) -> None:
+    from outlast import Outlast, Settings
+    from outlast.testing import ManualClock
+    from tests.support.childside import hear, say
+
+    clock = ManualClock()
+    app = Outlast(path, settings=Settings(detection_interval_seconds=0), clock=clock)
+    (lease,) = app.claim("victim", lease="1h")
+    clock.advance("10m")
+    if sign == "beat":
+        app.heartbeat("victim")
+    else:
+        lease.renew()
+    say()
+    hear()
+
+
+@pytest.mark.proves("RPT-06")
+@pytest.mark.parametrize("sign", ["beat", "lease"])
+def test_the_crashed_was_last_seen_at_its_last_sign_of_life_and_not_at_its_start(
+    make_app: Callable[..., Outlast], database: Path, clock: ManualClock, sign: str
+) -> None:
+    """One time everywhere: the session's end, the worker's last heartbeat, and the audit."""
+    app = make_app()
+    app.enqueue("work")
+    app.close()
+    with Child(_lives_for_a_while, database, sign) as child:
+        child.hear()
+        child.kill()
+    clock.advance("11m")
+    report = report_of(app.open())
+    (dead,) = report.dead_workers
+    assert report.crashed_at == dead.last_beat_at
+    assert (report.started_at - dead.last_beat_at).total_seconds() == 60
+    shown = str(app.recovery_report())
+    assert "Previous Session: crashed, last seen alive 2027-01-15T08:10:00Z" in shown
+    assert "victim (last heartbeat: 1m ago)" in shown
 
 
 @pytest.mark.proves("REC-05")

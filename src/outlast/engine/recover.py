@@ -82,6 +82,7 @@ class _Run:
         start = RunStart(
             self._trigger, opened.previous, opened.crashed_at_ms, opened.wal_bytes,
             opened.wal_frames_moved, None if session.is_guest else kept(session.settings),
+            opened.crashed,
         )  # fmt: skip
         run_id = self._store.begin_run(start, session.now(), self._is_opening)
         session.log.debug(

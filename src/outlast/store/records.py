@@ -251,6 +251,8 @@ class Opened(NamedTuple):
     integrity: IntegrityResult
     seconds: float
     flush_was_busy: bool = False
+    crashed: tuple[str, ...] = ()
+    """The incarnations that ended badly."""
 
 
 ALREADY_OPEN = Opened(
@@ -270,6 +272,8 @@ class RunStart(NamedTuple):
     wal_frames_moved: int | None = None
     settings: str | None = None
     """The recovery settings of who runs it, for others to go by."""
+    crashed: tuple[str, ...] = ()
+    """The incarnations that ended badly: what they stored last is a later sign than their start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """What killed an attempt, as far as it can be known: said in the error of the task it was at."""
 
+import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from outlast import _host, _memory
@@ -23,6 +25,8 @@ class Evidence(NamedTuple):
     peak_memory_bytes: int | None
     oom_kills: int | None
     """How often the kernel has killed for want of memory since the worker registered."""
+    seen_at_ms: int = 0
+    """When it was last known to live."""
 
     @property
     def words(self) -> str:
@@ -44,7 +48,16 @@ def evidence(tx: Transaction, found: Judged, exit_signal: int | None) -> Evidenc
     now = _memory.oom_kills()
     here = found.peer.boot_id == _host.boot_id()
     kills = None if oom_kills is None or now is None or not here else now - oom_kills
-    return Evidence(exit_signal, max(peaks, default=None), kills)
+    seen_at_ms = last_sign(tx, [found.peer.incarnation]) or found.peer.beat_at
+    return Evidence(exit_signal, max(peaks, default=None), kills, seen_at_ms)
+
+
+def last_sign(tx: Transaction, incarnations: Sequence[str]) -> int | None:
+    """When any of them last beat, or took or renewed a lease that it still holds, in UTC."""
+    if not incarnations:
+        return None
+    at: int | None = tx.value("last_sign", {"incarnations": json.dumps(incarnations)})
+    return at
 
 
 def loss(standing: Standing, found: Judged, left: Evidence, policy: RecoveryPolicy) -> Cause:

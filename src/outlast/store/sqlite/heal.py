@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from outlast import _host
+from outlast.domain.events import RECOVERY_PROGRESS, WORKER_DEAD
 from outlast.domain.lifecycle import Cause, Status, Transition
 from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import DatabaseError
 from outlast.logs import about, logger
 from outlast.store.records import Batch, Death, Healed, Unfit
 from outlast.store.sqlite import expiry, forensics, locks
-from outlast.store.sqlite.audit import OPERATOR, SELF_HEALING, Act, add_audit
-from outlast.store.sqlite.events import RECOVERY_PROGRESS, WORKER_DEAD, add_event
+from outlast.store.sqlite.audit import Act, add_audit
+from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.heal_round import Round, Sweep, Tally, Write
 from outlast.store.sqlite.liveness import Judged, Peer, bury, is_this_process
@@ -98,7 +99,9 @@ class Healer:
         spared = spared_count(self._readers, dead, this.now, this.policy)
         return tally.so_far()._replace(skipped=spared, stale_workers=names(stale))
 
-    def _bury(self, found: Judged, this: Round, tally: Tally) -> None:
+    def _bury(
+        self, found: Judged, this: Round, tally: Tally, *, is_alive: bool = False
+    ) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
         peer, before, tally.ids = found.peer, (tally.put_back, tally.failed), []
         is_declared: list[bool] = []
@@ -115,6 +118,8 @@ class Healer:
             is_declared[:] = [self._declare(tx, found, this, freed)]
 
         def cause(standing: Standing) -> Cause:
+            if is_alive:
+                return expiry.cause(standing, this.policy, this.actor, is_forced=True)
             lost = forensics.loss(standing, found, evidence, this.policy)
             return lost._replace(actor=this.actor)
 
@@ -123,17 +128,19 @@ class Healer:
             tell_what_was_freed(freed, this.now)
             if any(is_declared):
                 moved = tally.put_back - before[0], tally.failed - before[1]
-                self._note_death(found, this, tally, moved)
+                self._note_death(found, this, tally, moved, evidence.seen_at_ms)
 
         self._in_batches(this, tally, Sweep(find, cause, declare, peer.name, ended))
 
-    def _note_death(self, found: Judged, this: Round, tally: Tally, moved: tuple[int, int]) -> None:
+    def _note_death(
+        self, found: Judged, this: Round, tally: Tally, moved: tuple[int, int], seen_at_ms: int
+    ) -> None:
         """It is committed: its lock file may go, and people may know."""
         peer, (back, failed) = found.peer, moved
         bury(peer, self._folder)
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
-            peer.beat_at, back, failed, tuple(tally.ids),
+            seen_at_ms, back, failed, tuple(tally.ids),
         )  # fmt: skip
         tally.deaths.append(death)
         log.log(
@@ -152,11 +159,10 @@ class Healer:
         if was_heard_of(tx, found, this.now, this.policy.patience):
             return False
         peer = found.peer
-        who = {"incarnation": peer.incarnation}
         freed[:] = locks.free_all_of(
             tx, peer.incarnation, this.now, this.run_id, actor=this.operator
         )
-        if not tx.run("end_worker", who | {"state": "dead", "now": this.now.utc_ms}):
+        if not tx.run("end_worker", {"incarnation": peer.incarnation, "state": "dead", "now": this.now.utc_ms}):
             return False
         data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
         add_event(
@@ -164,7 +170,8 @@ class Healer:
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
         if this.operator is not None:
-            act = Act(this.operator, OPERATOR, "worker.mark_dead", peer.incarnation, data)
+            who = {"incarnation": peer.incarnation} | data
+            act = Act(this.operator, this.source, "worker.mark_dead", peer.name, who)
             add_audit(tx, act, this.now)
         return True
 
@@ -182,7 +189,10 @@ class Healer:
         def find(tx: Transaction, limit: int) -> Sequence[Standing]:
             return standings(tx, "situations_silent", values | {"limit": limit})
 
-        sweep = Sweep(find, lambda standing: expiry.cause(standing, this.policy, is_forced))
+        def cause(standing: Standing) -> Cause:
+            return expiry.cause(standing, this.policy, this.actor, is_forced)
+
+        sweep = Sweep(find, cause)
         self._in_batches(this, tally, sweep)
         return tally.put_back + tally.failed
 
@@ -286,8 +296,7 @@ class Step:
         back = sum(one.to is Status.PENDING for one in moved)
         data = {"put_back": back, "failed": len(moved) - back, "actor": this.actor}
         if this.run_id is None:
-            source = SELF_HEALING if this.operator is None else OPERATOR
-            add_audit(tx, Act(this.actor, source, "heal", worker, data), this.now)
+            add_audit(tx, Act(this.actor, this.source, this.act, worker, data), this.now)
         else:
             add_event(tx, RECOVERY_PROGRESS, this.now, data, run_id=this.run_id, worker=worker)
 

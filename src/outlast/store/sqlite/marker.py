@@ -36,7 +36,7 @@ class Session(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How the store was left: the sessions that ended badly, and the newest sign of them."""
+    """How the store was left: the sessions that ended badly, and when the last of them began."""
 
     stop: PreviousStop
     crashed: tuple[Session, ...] = ()
@@ -119,7 +119,7 @@ def how_it_was_left(folder: SideFolder, workspace: Path) -> Left:
             unseen.append(session)
         elif not lives:
             crashed.append(session)
-            newest = max(newest, session.started_at, _modified_ms(path))
+            newest = max(newest, session.started_at)
     ends = PreviousStop.IN_USE if living else PreviousStop.CLEAN
     if crashed or odd:
         ends = PreviousStop.UNCLEAN
@@ -156,10 +156,3 @@ def _lives(session: Session) -> bool | None:
     if session.pid_namespace != here.pid_namespace:
         return None
     return _host.process_is(session.pid, session.pid_started)
-
-
-def _modified_ms(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns // 1_000_000
-    except OSError:
-        return 0

@@ -183,6 +183,7 @@ def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
         prepared.integrity,
         seconds,
         prepared.flush_was_busy,
+        tuple(one.incarnation for one in left.crashed),
     )
 
 

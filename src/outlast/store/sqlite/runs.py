@@ -6,13 +6,15 @@ import msgspec
 
 from outlast import _host
 from outlast.clock import Instant
+from outlast.domain.events import RECOVERY_COMPLETED, RECOVERY_STARTED
 from outlast.domain.lifecycle import RECOVERY
 from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import utc, utc_of
 from outlast.domain.worker import PreviousStop
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite.audit import CRASH_RECOVERY, Act, add_audit
-from outlast.store.sqlite.events import RECOVERY_COMPLETED, RECOVERY_STARTED, add_event
+from outlast.store.sqlite.events import add_event
+from outlast.store.sqlite.forensics import last_sign
 from outlast.store.sqlite.transaction import Transaction
 
 RUNS_KEPT = 1000
@@ -36,7 +38,7 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
             "trigger": start.trigger,
             "now": now.utc_ms,
             "previous": start.previous.value,
-            "crashed_at": start.crashed_at_ms,
+            "crashed_at": _last_seen(tx, start),
             "wal_bytes": start.wal_bytes,
             "wal_frames": start.wal_frames_moved,
         },
@@ -48,6 +50,12 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
     return run_id
+
+
+def _last_seen(tx: Transaction, start: RunStart) -> int | None:
+    """When those who stopped badly were last known to live: at their start, or by what they did."""
+    signs = (start.crashed_at_ms, last_sign(tx, start.crashed))
+    return max((at for at in signs if at is not None), default=None)
 
 
 def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
