@@ -5,8 +5,9 @@ import random
 import pytest
 
 from outlast import Cursor, InvalidInput
-from outlast.domain.events import Created, Placed, cursor_of, name_of_move, woven
+from outlast.domain.events import KINDS, Created, Placed, cursor_of, name_of_move, woven
 from outlast.domain.lifecycle import RECOVERY, WORKER
+from tests.docs.pages import DOCS, section, spans, table
 
 NAMES = {
     ("pending", "running", "claimed", WORKER): "task.claimed",
@@ -23,6 +24,8 @@ NAMES = {
     ("running", "pending", "crash_reset", RECOVERY): "task.recovered",
     ("running", "pending", "lease_expired_retry", RECOVERY): "task.expired",
     ("running", "pending", "lease_expired_reset", RECOVERY): "task.expired",
+    ("running", "pending", "taken_retry", "operator/ada"): "task.recovered",
+    ("running", "pending", "taken_reset", "user"): "task.recovered",
     ("running", "pending", "a new reason", RECOVERY): "task.recovered",
     ("running", "pending", "a new reason", "user"): "task.released",
     ("failed", "pending", "reopened", "user"): "task.reopened",
@@ -32,6 +35,11 @@ NAMES = {
 @pytest.mark.parametrize(("move", "name"), NAMES.items())
 def test_every_move_has_one_name(move: tuple[str, str, str, str], name: str) -> None:
     assert name_of_move(*move) == name
+
+
+def test_the_page_lists_every_kind_there_is() -> None:
+    rows = table(section(DOCS / "events.md", "What there is"))
+    assert {kind for row in rows for kind in spans(row[0])} == KINDS
 
 
 @pytest.mark.parametrize("cursor", [Cursor(), Cursor(120, 45), Cursor(120, 45, 7)])

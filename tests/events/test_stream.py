@@ -162,6 +162,13 @@ def test_looking_at_the_stream_makes_no_store_and_changes_none(
         lambda app: app.events(limit=0),
         lambda app: app.events(kinds=[]),
         lambda app: app.events(kinds="\x1b[31m"),
+        lambda app: app.events(kinds="task.fialed"),
+        lambda app: app.newest_events(kinds=["task.failed", "nonsense.*"]),
+        lambda app: app.follow(kinds="*"),
+        lambda app: app.subscribe(print, kinds="task"),
+        lambda app: app.events("999.0"),
+        lambda app: app.follow("0.999"),
+        lambda app: app.subscribe(print, "audit", after="999.999"),
         lambda app: app.events(task=7),
         lambda app: app.follow("nowhere"),
         lambda app: app.subscribe("no function"),
@@ -174,8 +181,16 @@ def test_looking_at_the_stream_makes_no_store_and_changes_none(
 def test_what_cannot_be_asked_is_refused_at_once(
     app: Outlast, call: Callable[[Outlast], object]
 ) -> None:
+    app.open()
     with pytest.raises(InvalidInput):
         call(app)
+
+
+def test_a_kind_that_is_not_there_is_refused_with_the_one_that_was_meant(app: Outlast) -> None:
+    with pytest.raises(InvalidInput, match=r"did you mean task\.failed\?"):
+        app.subscribe(print, kinds="task.fialed")
+    with pytest.raises(InvalidInput, match=r"lock\.\*, queue\.\*, recovery\.\*"):
+        app.subscribe(print, kinds="nonsense")
 
 
 def test_followers_see_what_is_there_and_what_comes(app: Outlast) -> None:

@@ -3,10 +3,11 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from outlast import Event, Outlast
+from outlast import Event, InvalidInput, Outlast
 from outlast.testing import ManualClock
 from tests.events.conftest import DEADLINE_SECONDS, Listener, short, wait_until
 from tests.store.trace import Trace
@@ -74,9 +75,49 @@ def test_a_function_that_fails_is_told_again_until_it_does_not(
             app.enqueue("work", id=task_id)
         assert subscription.catch_up(DEADLINE_SECONDS)
     assert [event.task_id for event in listener.told] == ["a", "b", "c"]
-    complaints = [one for one in caplog.messages if "the alarm bell is broken" in one]
+    complaints = [one for one in caplog.messages if "told again" in one]
     assert len(complaints) == listener.failures == 3
-    assert all("told again" in one for one in complaints)
+    assert all("(OSError at conftest.py:" in one for one in complaints)
+    assert "the alarm bell is broken" not in caplog.text, "it may quote what was told"
+
+
+async def _never_awaited(event: Event) -> None:
+    raise AssertionError("nobody runs this")
+
+
+class _AsyncBell:
+    async def __call__(self, event: Event) -> None:
+        raise AssertionError("nobody runs this")
+
+
+@pytest.mark.parametrize("fn", [_never_awaited, partial(_never_awaited), _AsyncBell()])
+def test_a_coroutine_function_is_refused_where_nobody_would_await_it(
+    app: Outlast, fn: Callable[[Event], object]
+) -> None:
+    app.open()
+    with pytest.raises(InvalidInput, match=r"AsyncOutlast\.subscribe"):
+        app.subscribe(fn, "audit")
+    assert app.subscribers() == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_function_that_answers_with_a_coroutine_has_not_heard_the_event(
+    app: Outlast, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its cursor would pass every event while none of them was ever dealt with."""
+
+    def forgets_to_await(event: Event) -> object:
+        return _never_awaited(event)
+
+    stopped = app.subscribe(forgets_to_await, "audit", on_error="stop", tries=1)
+    app.enqueue("work", id="a")
+    assert not stopped.catch_up(DEADLINE_SECONDS)
+    assert isinstance(stopped.error, InvalidInput)
+    assert "AsyncOutlast.subscribe" in caplog.text
+    after = Listener()
+    with app.subscribe(after, "audit") as subscription:
+        assert subscription.catch_up(DEADLINE_SECONDS)
+    assert short(after.told) == [("task.enqueued", "a")]
 
 
 def test_an_event_is_skipped_only_after_so_many_tries_and_said_to_be(

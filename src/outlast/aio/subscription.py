@@ -15,7 +15,13 @@ from outlast.engine.delivery import OnError
 from outlast.engine.handle import StoreHandle
 from outlast.engine.subscription import Subscription
 from outlast.engine.vigil import POLL_SECONDS
-from outlast.engine.watching import READ_AT_ONCE, begin_subscription, checked_terms, wanted_by
+from outlast.engine.watching import (
+    READ_AT_ONCE,
+    begin_subscription,
+    checked_terms,
+    reached,
+    wanted_by,
+)
 
 
 class _OnLoop:
@@ -141,7 +147,9 @@ class AsyncWatching:
         wanted = wanted_by(kinds, task)
         place = None if after is None else cursor_of(after)
         reads = await self._hop(self._handle.look)
-        at = await self._hop(reads.stream_end) if place is None else place
+        at = await (
+            self._hop(reads.stream_end) if place is None else self._hop(reached, reads, place)
+        )
         with closing(reads.ear_for_news()) as ear:
             while True:
                 seen = await self._hop(reads.changes)

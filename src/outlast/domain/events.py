@@ -22,6 +22,13 @@ QUEUE_RESUMED = "queue.resumed"
 MISSED = "stream.missed"
 RECOVERED = "task.recovered"
 EXPIRED = "task.expired"
+WORKER_DEAD = "worker.dead"
+LOCK_EXPIRED = "lock.expired"
+LOCK_FREED = "lock.freed"
+LOCK_RELEASED = "lock.released"
+RECOVERY_STARTED = "recovery.started"
+RECOVERY_PROGRESS = "recovery.progress"
+RECOVERY_COMPLETED = "recovery.completed"
 
 _BY_END = {
     Status.RUNNING: "task.claimed",
@@ -38,7 +45,30 @@ _BACK_BY_REASON = {
     "crash_reset": RECOVERED,
     "lease_expired_retry": EXPIRED,
     "lease_expired_reset": EXPIRED,
+    "taken_retry": RECOVERED,
+    "taken_reset": RECOVERED,
 }
+
+KINDS = frozenset(
+    {
+        ENQUEUED, TAKEN, PARKED, UNPARKED, QUEUE_PAUSED, QUEUE_RESUMED, MISSED, WORKER_DEAD,
+        LOCK_EXPIRED, LOCK_FREED, LOCK_RELEASED, RECOVERY_STARTED, RECOVERY_PROGRESS,
+        RECOVERY_COMPLETED, *_BY_END.values(), *_BACK_BY_REASON.values(),
+    }
+)  # fmt: skip
+"""Every kind of event there is."""
+FAMILIES = frozenset(kind.partition(".")[0] + ".*" for kind in KINDS)
+
+
+def checked_kind(name: str) -> str:
+    """A kind of event, or a family of them such as `task.*`; one there is not would never come."""
+    if name in KINDS or name in FAMILIES:
+        return name
+    from difflib import get_close_matches
+
+    alike = get_close_matches(name, sorted(KINDS | FAMILIES), n=1)
+    advice = f"did you mean {alike[0]}?" if alike else f"choose from {', '.join(sorted(FAMILIES))}"
+    raise InvalidInput(f"there are no events of kind {name!r}; {advice}")
 
 
 def name_of_move(start: str, end: str, reason: str, actor: str) -> str:

@@ -31,7 +31,6 @@ from outlast.errors import (
     StoreReplaced,
     StoreUnwritable,
 )
-from outlast.logs import logger
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Settlement
 
 MOST_AT_ONCE = 1000
@@ -42,8 +41,6 @@ HOPELESS_AFTER_REFUSALS = 3
 _STRAY = Cause(Outcome.RELEASE, RECOVERY)
 # What says nothing of the ending that was to be stored, however often it is met.
 _OF_THE_STORE = (QueueStalled, StoreBusy, QueueFull, OutcomeUnknown, StoreUnwritable)
-
-log = logger("outlast.worker")
 
 
 class Clerk:

@@ -4,11 +4,14 @@ It reads in short snapshots and holds none while the function runs, so that a sl
 nobody. Its only write is the cursor of its name, after what is before it has been told.
 """
 
+import inspect
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from outlast._probe import probe
@@ -17,7 +20,7 @@ from outlast.domain.events import MISSED, Cursor, Event, Page, Place
 from outlast.engine.session import Session
 from outlast.engine.vigil import POLL_SECONDS
 from outlast.engine.waker import Waker
-from outlast.errors import OutlastError
+from outlast.errors import InvalidInput, OutlastError
 from outlast.logs import about
 from outlast.store.base import Turn
 from outlast.store.future import Ear
@@ -36,6 +39,8 @@ LONGEST_SLEEP_SECONDS = 3600.0
 # A cursor that does not move lapses one day; one that is attended says so in good time.
 SIGNS_OF_LIFE = 8
 BACKOFF = Backoff(100, 30_000)
+
+NEEDS_A_LOOP = "a coroutine function is told of events by AsyncOutlast.subscribe, on its loop"
 
 _AFTER_ALL_TRIES = {"skip": "it is skipped", "stop": "the subscription ends"}
 
@@ -67,6 +72,22 @@ class Terms(NamedTuple):
     wanted: Wanted
     on_error: OnError
     tries: int
+
+
+def refuse_awaitable(answer: object) -> None:
+    """Nobody awaits it here, so whoever answers with one has not heard the event."""
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise InvalidInput(NEEDS_A_LOOP)
+
+
+def _in_short(error: Exception) -> str:
+    """Never a foreign message, which may quote a task's content: the type, and where it was."""
+    if str(error) == NEEDS_A_LOOP:
+        return NEEDS_A_LOOP
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}"
 
 
 class _Over(Exception):
@@ -220,7 +241,7 @@ class Delivery:
         while True:
             probe("subscriber.telling")
             try:
-                self._tell(event)
+                refuse_awaitable(self._tell(event))
             except Exception as error:
                 failures += 1
                 self._give_up_or_wait(event, error, failures)
@@ -235,8 +256,9 @@ class Delivery:
         is_final = terms.on_error != "retry" and failures >= terms.tries
         self._session.log.log(
             logging.ERROR if is_final else logging.WARNING,
-            "%s failed %d times at %s of %s (%s: %s); %s",
-            self.label, failures, event.kind, str(event.cursor), type(error).__name__, error,
+            "%s failed %s at %s of %s (%s); %s",
+            self.label, "once" if failures == 1 else f"{failures} times", event.kind,
+            str(event.cursor), _in_short(error),
             _AFTER_ALL_TRIES[terms.on_error] if is_final else "it is told again",
             extra=about(subscriber=terms.name, task_id=event.task_id, reason=event.kind),
         )  # fmt: skip

@@ -1,13 +1,23 @@
 """The verbs of an Outlast object around the event stream: read it, follow it, subscribe to it."""
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from outlast.clock import Instant
-from outlast.domain.events import MISSED, START, Cursor, Event, Place, Subscriber, cursor_of
+from outlast.domain.events import (
+    MISSED,
+    START,
+    Cursor,
+    Event,
+    Place,
+    Subscriber,
+    checked_kind,
+    cursor_of,
+)
 from outlast.domain.names import checked_id, checked_name, checked_whole
-from outlast.engine.delivery import OnError, Terms, Wanted
+from outlast.engine.delivery import NEEDS_A_LOOP, OnError, Terms, Wanted
 from outlast.engine.handle import StoreHandle
 from outlast.engine.subscription import Subscription
 from outlast.engine.vigil import POLL_SECONDS
@@ -37,9 +47,9 @@ class Watching:
         """What happened behind a place, oldest first; read on behind the last one's `cursor`."""
         wanted = wanted_by(kinds, task)
         limit = checked_whole(limit, "limit", 1, MAX_EVENTS)
-        start = START if after is None else cursor_of(after)
-        found: list[Event] = []
-        for event in stream(self._handle.look(), start, wanted, self._handle.now):
+        place = START if after is None else cursor_of(after)
+        reads, found = self._handle.look(), list[Event]()
+        for event in stream(reads, reached(reads, place), wanted, self._handle.now):
             found.append(event)
             if len(found) == limit:
                 break
@@ -79,7 +89,7 @@ class Watching:
         wanted = wanted_by(kinds, task)
         place = None if after is None else cursor_of(after)
         reads = self._handle.look()
-        start = reads.stream_end() if place is None else place
+        start = reads.stream_end() if place is None else reached(reads, place)
         return _followed(reads, start, wanted, self._handle.now)
 
     def subscribe(
@@ -99,6 +109,8 @@ class Watching:
         one process at a time. A function that raises is told the same event again, for ever;
         with `on_error` "skip" or "stop" only so many `tries`.
         """
+        if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
+            raise InvalidInput(NEEDS_A_LOOP)
         terms = checked_terms(fn, name, kinds, on_error, tries)
         place = None if after is None else cursor_of(after)
         return begin_subscription(self._handle, fn, terms, place)
@@ -122,7 +134,7 @@ def wanted_by(kinds: str | Sequence[str] | None, task: str | None) -> Wanted:
     listed = [kinds] if isinstance(kinds, str) else list(kinds)
     if not listed:
         raise InvalidInput("kinds must name at least one kind of event, such as task.failed")
-    names = [checked_name(kind, "kind of event") for kind in listed]
+    names = [checked_kind(checked_name(kind, "kind of event")) for kind in listed]
     families = tuple(name[:-1] for name in names if name.endswith(".*"))
     return Wanted(frozenset(names), families, task_id)
 
@@ -149,11 +161,21 @@ def begin_subscription(
 ) -> Subscription:
     """Tell from now on: when this returns, nothing that happens later is missed."""
     session = handle.serve()
+    if place is not None:
+        reached(session.store, place)
     if terms.name is not None:
         start = session.store.begin_cursor(terms.name, place, session.now())
     else:
         start = Place(session.store.stream_end() if place is None else place)
     return Subscription(session, tell, terms, start)
+
+
+def reached(reads: StoreReads, place: Cursor) -> Cursor:
+    """A place that was given, unless it lies behind the end and so is of another store."""
+    end = reads.stream_end()
+    if not end.reaches(place):
+        raise InvalidInput(f"this stream ends at {end}; {place} is not the cursor of an event here")
+    return place
 
 
 def stream(

@@ -8,14 +8,6 @@ from outlast.clock import Instant
 from outlast.domain.events import TAKEN
 from outlast.store.sqlite.transaction import Transaction, int_array
 
-WORKER_DEAD = "worker.dead"
-RECOVERY_STARTED = "recovery.started"
-RECOVERY_PROGRESS = "recovery.progress"
-RECOVERY_COMPLETED = "recovery.completed"
-LOCK_EXPIRED = "lock.expired"
-LOCK_FREED = "lock.freed"
-LOCK_RELEASED = "lock.released"
-
 
 def add_event(
     tx: Transaction,

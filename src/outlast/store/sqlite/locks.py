@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from outlast import _host
 from outlast.clock import Instant
+from outlast.domain.events import LOCK_EXPIRED, LOCK_FREED
 from outlast.domain.locks import LockInfo, judge_lock
 from outlast.domain.task import utc_of
 from outlast.errors import LockHeld
 from outlast.store.locking import Locked, LockGrant, LockRequest
 from outlast.store.records import Claimed, Grant
 from outlast.store.sqlite.claim import Claim
-from outlast.store.sqlite.events import LOCK_EXPIRED, LOCK_FREED, add_event
+from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.transaction import Transaction, Values
 
 FREED_AT_ONCE = 500
