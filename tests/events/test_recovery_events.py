@@ -38,7 +38,7 @@ def test_a_recovery_is_told_from_start_to_end_with_each_task_and_each_death(
     database: Path,
 ) -> None:
     _orphans(database, 3)
-    with Outlast(database) as app:
+    with Outlast(database, settings=Settings(heal_batch=2)) as app:
         run = _since(app, "recovery.started")
         report = app.last_report()
         kinds = [event.kind for event in run]
@@ -52,6 +52,7 @@ def test_a_recovery_is_told_from_start_to_end_with_each_task_and_each_death(
         assert run[-1].data["put_back"] == 3
         (dead,) = [event for event in run if event.kind == "worker.dead"]
         assert dead.worker == "gone"
+        assert (dead.data["put_back"], dead.data["failed"]) == (3, 0), "of all its batches"
         app.recover()
         again = _since(app, "recovery.started")
         assert [event.kind for event in again] == ["recovery.started", "recovery.completed"]
@@ -65,6 +66,21 @@ def test_a_death_is_told_once_however_many_look_for_it(database: Path) -> None:
             app.heal()
             app.recover()
         assert len(app.events(kinds="worker.dead")) == 1
+
+
+def test_a_task_that_recovery_holds_is_told_to_be_held_and_then_to_be_let_go(
+    database: Path,
+) -> None:
+    _orphans(database, 1)
+    with Outlast(database, settings=Settings(recovery_mode="manual")) as app:
+        (held,) = app.events(kinds="task.recovered")
+        assert (held.data["to"], held.data["parked"]) == ("pending", "hold")
+        assert app.approve_recovery(held.task_id, by="ada")
+        (let_go,) = app.events(kinds="task.unparked")
+        assert (let_go.task_id, let_go.task_kind, let_go.queue) == (held.task_id, "work", "default")
+        (lease,) = app.claim("w")
+        lease.fail("again", delay="1m")
+        assert [one.data["parked"] for one in app.events(kinds="task.retried")] == ["delay"]
 
 
 @pytest.mark.proves("OBS-02", "OBS-04")

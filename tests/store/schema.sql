@@ -243,7 +243,7 @@ CREATE TABLE transitions (
     worker_id   TEXT,
     error       TEXT,
     at          INTEGER NOT NULL
-, exit_signal INTEGER, peak_memory_bytes INTEGER, run_id INTEGER) STRICT;
+, exit_signal INTEGER, peak_memory_bytes INTEGER, run_id INTEGER, parked TEXT) STRICT;
 
 CREATE TABLE workers (
     seq           INTEGER PRIMARY KEY AUTOINCREMENT,

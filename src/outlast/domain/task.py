@@ -30,6 +30,11 @@ def utc_of(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
 
 
+def stamp_of(ms: int) -> str:
+    """The same as text, in ISO 8601."""
+    return utc_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class Stored(NamedTuple):
     """JSON text as it lies in the store, with the checksum written beside it."""
 

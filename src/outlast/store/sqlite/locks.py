@@ -7,7 +7,7 @@ from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.events import LOCK_EXPIRED, LOCK_FREED
 from outlast.domain.locks import LockInfo, judge_lock
-from outlast.domain.task import utc_of
+from outlast.domain.task import stamp_of, utc_of
 from outlast.errors import LockHeld
 from outlast.store.locking import Locked, LockGrant, LockRequest
 from outlast.store.records import Claimed, Grant
@@ -216,8 +216,8 @@ def lock_data(lock: LockRow) -> Values:
     return {
         "lock": lock.name,
         "token": lock.token,
-        "acquired_at": lock.acquired_at,
-        "expires_at": lock.expires_at,
+        "acquired_at": stamp_of(lock.acquired_at),
+        "expires_at": stamp_of(lock.expires_at),
     }
 
 

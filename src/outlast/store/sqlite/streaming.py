@@ -121,6 +121,7 @@ def _moved(row: Row) -> Placed:
     (
         pos, at_ms, seq, task_id, task_kind, queue, worker, run_id,
         start, to, actor, reason, attempt, error, exit_signal, peak_memory_bytes,
+        parked,
     ) = row  # fmt: skip
     data = {
         "from": start,
@@ -131,14 +132,15 @@ def _moved(row: Row) -> Placed:
         "error": error,
         "exit_signal": exit_signal,
         "peak_memory_bytes": peak_memory_bytes,
+        "parked": parked,
     }
     kind = name_of_move(start, to, reason, actor)
     return Placed(pos, at_ms, kind, seq, task_id, task_kind, queue, worker, run_id, data)
 
 
 def _happened(row: Row) -> Placed:
-    pos, at_ms, kind, seq, task_id, worker, run_id, text = row
+    pos, at_ms, kind, seq, task_id, task_kind, queue, worker, run_id, text = row
     data = json.loads(text)
     # A task that was taken is not there any more to be asked.
-    task_kind, queue = data.pop("task_kind", None), data.pop("queue", None)
+    task_kind, queue = data.pop("task_kind", task_kind), data.pop("queue", queue)
     return Placed(pos, at_ms, kind, seq, task_id, task_kind, queue, worker, run_id, data)

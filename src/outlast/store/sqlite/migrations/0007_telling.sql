@@ -40,6 +40,9 @@ UPDATE tasks SET held_by_recovery = 1
 WHERE status = 'pending' AND parked IS NOT NULL AND parked <> 'delay' AND parked = 'hold'
   AND recovery_count > 0;
 
+-- For what the task was parked by the move, if it was: only so does the stream tell of a hold.
+ALTER TABLE transitions ADD COLUMN parked TEXT;
+
 -- Numbers that only rise: what no row would show afterwards.
 CREATE TABLE counters (
     name  TEXT PRIMARY KEY,

@@ -1,4 +1,4 @@
-SELECT pos, at, kind, task_seq, task_id, worker_id, run_id, data
-FROM events
-WHERE pos > :pos
-ORDER BY pos LIMIT :limit
+SELECT e.pos, e.at, e.kind, e.task_seq, e.task_id, t.kind, t.queue, e.worker_id, e.run_id, e.data
+FROM events e LEFT JOIN tasks t ON t.seq = e.task_seq
+WHERE e.pos > :pos
+ORDER BY e.pos LIMIT :limit
