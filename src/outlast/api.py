@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from outlast.clock import Clock
+from outlast.domain.acts import LIBRARY
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.recovery import DeadWorker
 from outlast.domain.task import Task
@@ -232,14 +233,18 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
         heartbeat(self._handle, worker, task_ids, progress)
 
     def mark_dead(
-        self, incarnation: str, by: str | None = None, force: bool = False
+        self,
+        incarnation: str,
+        by: str | None = None,
+        force: bool = False,
+        source: str = LIBRARY,
     ) -> DeadWorker | None:
         """Declare a stale worker dead, and put back what it holds; None if it had ended before.
 
         Names may be shared, so it is the incarnation that is named. Only by force is one declared
         dead that lives; it learns of it at its next write. `by` is who did it, in the record.
         """
-        return mark_dead(self._handle, incarnation, by, force)
+        return mark_dead(self._handle, incarnation, by, force, source)
 
     # Keeping the store
 

@@ -25,6 +25,7 @@ BY_OPERATOR = Cause(Outcome.FAIL, "user", error="e", retryable=False)
 BACKED_OFF = BROKEN._replace(backoff=Backoff(1000, 300_000), jitter=1.0)
 CRASHED = Cause(Outcome.CRASH, "system/recovery", error="e")
 EXPIRED = Cause(Outcome.EXPIRE, "system/recovery", error="e")
+TAKEN = Cause(Outcome.TAKE, "operator/ada", error="e")
 RELEASED = Cause(Outcome.RELEASE, "worker")
 
 # The whole policy in one table: what was, what happened, what follows.
@@ -61,6 +62,13 @@ TRUTH: list[tuple[Situation, Cause, Transition]] = [
     (situation(), EXPIRED, Transition(P, "lease_expired_retry", 1, 0, 1, "e")),
     (situation(attempt=4, recoveries=3), EXPIRED,
      Transition(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "lost 4 of 4 times: e")),
+    (situation(), TAKEN, Transition(P, "taken_retry", 1, 0, 1, "e")),
+    (situation(attempt=4, recoveries=3), TAKEN,
+     Transition(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "taken 4 of 4 times: e")),
+    (situation(), TAKEN._replace(action=RecoveryAction.PENDING),
+     Transition(P, "taken_reset", 0, 0, 1, "e")),
+    (situation(), TAKEN._replace(action=RecoveryAction.FAIL),
+     Transition(F, "taken_policy_fail", 1, 0, 0, "e")),
     (situation(), CRASHED._replace(action=RecoveryAction.PENDING),
      Transition(P, "crash_reset", 0, 0, 1, "e")),
     (situation(recoveries=3), CRASHED._replace(action=RecoveryAction.PENDING),

@@ -38,6 +38,7 @@ LEADS_TO = {
     (R, Outcome.CANCEL): {X},
     (R, Outcome.EXPIRE): {P, F},
     (R, Outcome.CRASH): {P, F},
+    (R, Outcome.TAKE): {P, F},
     (R, Outcome.NEVER_STARTED): {P},
 }
 

@@ -203,7 +203,7 @@ def test_only_by_force_are_live_leases_reclaimed(app: Outlast, clock: ManualCloc
     assert app.counts()["running"] == 1
     assert app.reclaim_stale("0s", force=True) == 1
     assert {task.error for task in app.tasks("pending")} == {
-        "the lease of worker w was taken away by force"
+        "the lease of worker w was taken away by user"
     }
     assert app.reclaim_stale(0, force=True) == 0
 

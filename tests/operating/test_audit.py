@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
 import pytest
 
 from outlast import AsyncOutlast, InvalidInput, Outlast
+from outlast.cli.text import moment
 from outlast.testing import ManualClock
 from tests.cli.shell import piped
 from tests.recovery.stage import crash, rows
@@ -39,7 +41,7 @@ def test_a_recovery_from_a_crash_has_an_entry_with_all_that_is_asked_of_it(
         "skipped": 0,
         "dead_workers": 1,
         "duration_seconds": report.duration_seconds,
-        "previous_crash_at": report.crashed_at.isoformat(),
+        "previous_crash_at": moment(report.crashed_at),
         "errors": 0,
     }
     raw = rows(database, "SELECT source, action, status, run_id FROM audit")
@@ -53,6 +55,7 @@ def test_each_healed_item_has_an_entry(app: Outlast, clock: ManualClock) -> None
     app.enqueue_many("work", range(2), id=["a", "b"])
     app.claim("slow", limit=2, lease="10s")
     app.lock("merge", ttl=10, holder="slow").acquire()
+    began_at = app.locks()[0].acquired_at
     clock.advance("1m")
     app.heal()
     (passed,) = app.audit()
@@ -62,6 +65,10 @@ def test_each_healed_item_has_an_entry(app: Outlast, clock: ManualClock) -> None
         ("lease_expired_retry", "a"), ("lease_expired_retry", "b"), ("lock.expired", "merge"),
     ]  # fmt: skip
     assert {(one.actor, one.source) for one in items} == {("system/recovery", "self_healing")}
+    lock = next(one for one in items if one.subject == "merge")
+    assert (lock.data["acquired_at"], lock.data["expires_at"]) == (
+        moment(began_at), moment(began_at + timedelta(seconds=10)),
+    )  # fmt: skip
     task = next(one for one in items if one.subject == "a")
     assert (task.data["from"], task.data["to"], task.data["worker"]) == (
         "running", "pending", "slow",
@@ -90,7 +97,8 @@ def test_what_is_taken_from_a_worker_by_somebodys_word_stands_under_that_name(
         assert child.hear() == "holds"
         (victim,) = [one for one in app.workers() if one.name == "lives"]
         assert app.mark_dead(victim.incarnation, by="ada", force=True) is not None
-    whose = {(one.actor, one.source) for one in (*app.audit(), *app.audit(items=True))}
+    assert {(one.actor, one.source) for one in app.audit()} == {("operator/ada", "library")}
+    whose = {(one.actor, one.source) for one in app.audit(items=True)}
     assert whose == {("operator/ada", "operator")}
     items = {one.subject for one in app.audit(items=True)}
     assert items == {"a", "b", "of its own", "with its task"}

@@ -170,13 +170,54 @@ def test_a_worker_is_declared_dead_by_name(app: Outlast, database: Path) -> None
         assert child.hear() == ["t1"]
         code, _, error = run(database, "worker", "mark-dead", "victim", "--by", "ada")
         assert code != 0
-        assert "alive" in error
+        assert "--force" in error
         code, out, _ = run(database, "worker", "mark-dead", "victim", "--by", "ada", "--force")
-        assert (code, f"Worker victim (pid {child.pid}) is dead: 1 tasks put back" in out) == (
+        assert (code, f"Worker victim (pid {child.pid}) is dead: 1 task put back" in out) == (
             0, True,
         )  # fmt: skip
-    assert app.history("t1")[-1].actor == "operator/ada"
-    assert "worker.mark_dead" in {one[2] for one in audit(database)}
+    move = app.history("t1")[-1]
+    assert (move.actor, move.reason) == ("operator/ada", "taken_retry")
+    assert move.error == "the lease of worker victim was taken away by operator/ada"
+    assert audit(database) == [
+        ("operator/ada", "cli", "heal", "victim"),
+        ("operator/ada", "cli", "worker.mark_dead", "victim"),
+    ]
+    (act,) = (one for one in app.audit() if one.action == "worker.mark_dead")
+    assert (act.data["pid"], "incarnation" in act.data) == (child.pid, True)
     code, _, error = run(database, "worker", "mark-dead", "nobody", "--by", "ada")
     assert code == 2
     assert "no worker called nobody" in error
+
+
+def test_a_worker_that_died_by_itself_is_told_to_be_dead_already(
+    app: Outlast, database: Path
+) -> None:
+    """The command's own opening recovers what it left, before the word is heard."""
+    app.enqueue("work", id="t1")
+    app.close()
+    with Child(holds, database, "victim") as child:
+        assert child.hear() == ["t1"]
+    for said in (
+        f"Worker victim (pid {child.pid}) is dead already; recovery put back 1 task, and failed"
+        " 0.\n",
+        f"Worker victim (pid {child.pid}) is dead already.\n",
+    ):
+        assert run(database, "worker", "mark-dead", "victim", "--by", "ada")[:2] == (0, said)
+    assert app.history("t1")[-1].reason == "crash_retry"
+
+
+def test_what_is_reclaimed_by_force_is_on_record_as_the_operators(
+    app: Outlast, database: Path
+) -> None:
+    """No lease has run out, and nobody's recovery took it."""
+    app.enqueue("work", id="t1")
+    app.close()
+    with Child(holds, database, "hangs") as child:
+        assert child.hear() == ["t1"]
+        words = ("queue", "reclaim", "--threshold", "0", "--force", "--by", "ada")
+        code, _, error = run(database, *words)
+        assert code == 0, error
+        move = app.history("t1")[-1]
+        assert (move.actor, move.reason) == ("operator/ada", "taken_retry")
+        assert move.error == "the lease of worker hangs was taken away by operator/ada"
+        assert audit(database) == [("operator/ada", "cli", "queue.reclaim", None)]

@@ -326,6 +326,6 @@ def test_what_is_put_back_with_a_worker_that_was_declared_dead_is_on_record_as_a
         app.mark_dead(victim.incarnation, by="ada", force=True)
     acts = [(one.actor, one.source, one.action) for one in app.audit()]
     assert acts == [
-        ("operator/ada", "operator", "heal"), ("operator/ada", "operator", "worker.mark_dead"),
+        ("operator/ada", "library", "heal"), ("operator/ada", "library", "worker.mark_dead"),
     ]  # fmt: skip
     assert {one.source for one in app.audit(items=True)} == {"operator"}

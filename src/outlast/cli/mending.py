@@ -7,14 +7,17 @@ import click
 
 from outlast.cli import text
 from outlast.cli.exits import Exit
+from outlast.cli.signing import COMMAND_LINE, by_option
 from outlast.cli.stores import opened
 from outlast.cli.verbs import Common, Verb, watch_option, with_common
 from outlast.cli.views import Lines, Table, View, show, show_or_watch
+from outlast.domain.duration import duration_ms
 
 if TYPE_CHECKING:
     from outlast import Decision, RecoveryReport, RecoveryStats, RecoveryStatus
 
 MOST_PLANNED = 1000
+LEFT_ALONE_NAMED = 10
 
 
 @click.command("recover", cls=Verb)
@@ -48,8 +51,9 @@ def _plan(decisions: "list[Decision]") -> View:
 def _report(report: "RecoveryReport") -> View:
     rows = [(one.name, one.outcome, f"{one.seconds:.3f}") for one in report.steps]
     lines = [
-        f"Run {report.run_id}: {report.tasks_put_back} tasks put back, {report.tasks_failed}"
-        f" failed, {report.tasks_held} held, of {len(report.dead_workers)} dead workers."
+        f"Run {report.run_id}: {text.count(report.tasks_put_back, 'task')} put back,"
+        f" {report.tasks_failed} failed, {report.tasks_held} held,"
+        f" of {text.count(len(report.dead_workers), 'dead worker')}."
     ]
     lines += [f"Not recovered: task {one.task_id}: {one.error}" for one in report.unrecovered]
     table = Table(("step", "outcome", "seconds"), rows, numbers=frozenset({"seconds"}))
@@ -79,11 +83,15 @@ def heal(common: Common, /, *, dry: bool) -> None:
 
 
 def _stats(stats: "RecoveryStats") -> View:
-    verb = "would be" if stats.is_dry_run else "were"
     workers = ", ".join(stats.dead_workers) or "none"
+
+    def verb(number: int) -> str:
+        return "would be" if stats.is_dry_run else "was" if number == 1 else "were"
+
+    back, failed, freed = stats.entries_reclaimed, stats.entries_failed, stats.locks_cleaned
     lines = [
-        f"{stats.entries_reclaimed} tasks {verb} put back, {stats.entries_failed} {verb} failed,"
-        f" {stats.locks_cleaned} locks {verb} freed; dead workers: {workers}."
+        f"{text.count(back, 'task')} {verb(back)} put back, {failed} {verb(failed)} failed,"
+        f" {text.count(freed, 'lock')} {verb(freed)} freed; dead workers: {workers}."
     ]
     data = asdict(stats) | {"recovery_timestamp": text.moment(stats.recovery_timestamp)}
     return View(data, [Lines(lines)])
@@ -99,14 +107,16 @@ def _stats(stats: "RecoveryStats") -> View:
     is_flag=True,
     help="Take tasks from living workers too.",
 )
+@by_option
 @with_common
-def reclaim(common: Common, /, *, older_than: str, force: bool) -> None:
+def reclaim(common: Common, /, *, older_than: str, force: bool, by: str) -> None:
     """Take back tasks that gave no sign of life for long."""
     is_number = older_than.isascii() and older_than.replace(".", "", 1).isdigit()
-    threshold = float(older_than) if is_number else older_than
+    threshold = duration_ms(float(older_than) if is_number else older_than, "--older-than") / 1000
     with opened(common) as app:
-        count = app.reclaim_stale(threshold, force=force)
-    show(common, View({"reclaimed": count}, [Lines([f"{count} tasks were taken back."])]))
+        count = app.reclaim_stale(threshold, force=force, by=by, source=COMMAND_LINE)
+    taken = f"{text.count(count, 'task')} {'was' if count == 1 else 'were'} taken back."
+    show(common, View({"reclaimed": count}, [Lines([taken])]))
 
 
 @click.command("recovery-status", cls=Verb)
@@ -127,16 +137,14 @@ def _status(status: "RecoveryStatus") -> View:
     if status.is_running:
         lines.append("A recovery is running now.")
     lines.append("There is something to recover." if status.is_due else "Nothing is due.")
-    if status.held_tasks:
-        lines.append(
-            f"{status.held_tasks} recovered tasks are held and wait for approval by"
-            " `outlast queue approve`."
-        )
+    lines += _waiting(status)
     lines += [
         f"Task {one.task_id} ({one.kind}, {one.status}) was lost {one.recoveries} times:"
         f" {one.likely_cause}."
         for one in status.suspects
     ]
+    if status.suspect_count > len(status.suspects):
+        lines.append(f"And {status.suspect_count - len(status.suspects)} more were lost so.")
     data = {
         "mode": status.mode,
         "action": status.action,
@@ -146,9 +154,30 @@ def _status(status: "RecoveryStatus") -> View:
         "held_tasks": status.held_tasks,
         "dead_workers": list(status.dead_workers),
         "suspects": [asdict(one) for one in status.suspects],
+        "suspect_count": status.suspect_count,
+        "left_alone": status.left_alone,
+        "left_alone_ids": list(status.left_alone_ids),
         "last": None if status.last is None else report_data(status.last),
     }
     blocks: list[Table | Lines] = [Lines(lines)]
     if status.last is not None:
         blocks += _report(status.last).blocks
     return View(data, blocks)
+
+
+def _waiting(status: "RecoveryStatus") -> list[str]:
+    """What waits for a person: for approval, or for a decision that no policy takes."""
+    lines = []
+    if status.held_tasks:
+        are_held = "is held and waits" if status.held_tasks == 1 else "are held and wait"
+        lines.append(
+            f"{text.count(status.held_tasks, 'recovered task')} {are_held} for approval by"
+            " `outlast queue approve`."
+        )
+    if status.left_alone:
+        lines.append(
+            f"{text.count(status.left_alone, 'orphan')} of kinds that recovery leaves alone:"
+            f" {', '.join(text.few(status.left_alone_ids, LEFT_ALONE_NAMED, status.left_alone))};"
+            " decide by `outlast task force retry|fail ID`."
+        )
+    return lines

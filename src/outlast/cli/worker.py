@@ -7,14 +7,14 @@ import click
 
 from outlast.cli import text
 from outlast.cli.exits import Exit
-from outlast.cli.signing import by_option
+from outlast.cli.signing import COMMAND_LINE, by_option
 from outlast.cli.stores import opened
 from outlast.cli.up import work, working_options
 from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
 from outlast.cli.views import Lines, Table, View, show, show_or_watch
 
 if TYPE_CHECKING:
-    from outlast import WorkerInfo
+    from outlast import Outlast, WorkerInfo
 
 _COLUMNS = ("name", "state", "pid", "host", "queues", "kinds", "slots", "holds")
 _BEAT_COLUMNS = ("beat", "silent", "progress")
@@ -72,25 +72,48 @@ def mark_dead(common: Common, /, *, who: str, force: bool, by: str) -> int:
     """
     with opened(common) as app:
         one = _meant(app.workers(), who)
-        dead = app.mark_dead(one.incarnation, by, force)
-    if dead is None:
-        said = f"Worker {one.name} has ended or was heard of meanwhile; nothing was changed."
-        show(common, View({"worker": one.name, "changed": False}, [Lines([said])]))
-        return Exit.NO
+        dead = app.mark_dead(one.incarnation, by, force, COMMAND_LINE)
+        if dead is None:
+            return _unchanged(common, app, one)
     data = {
         "worker": dead.worker, "incarnation": dead.incarnation, "changed": True,
         "tasks_put_back": dead.tasks_put_back, "tasks_failed": dead.tasks_failed,
     }  # fmt: skip
+    put_back = text.count(dead.tasks_put_back, "task")
     said = (
-        f"Worker {dead.worker} (pid {dead.pid}) is dead: {dead.tasks_put_back} tasks put back,"
+        f"Worker {dead.worker} (pid {dead.pid}) is dead: {put_back} put back,"
         f" {dead.tasks_failed} failed."
     )
     show(common, View(data, [Lines([said])]))
     return Exit.FINE
 
 
+def _unchanged(common: Common, app: "Outlast", meant: "WorkerInfo") -> int:
+    """It had died or left before, perhaps found dead by this very opening; or it was heard of."""
+    one = next((one for one in app.workers() if one.incarnation == meant.incarnation), meant)
+    data: dict[str, Any] = {"worker": one.name, "incarnation": one.incarnation, "changed": False}
+    code = Exit.NO if one.ended_at is None else Exit.FINE
+    said = f"Worker {one.name} (pid {one.pid}) was heard of meanwhile; nothing was changed."
+    if one.ended_at is not None:
+        said = f"Worker {one.name} (pid {one.pid}) has left; nothing was changed."
+    if one.state == "dead":
+        said = f"Worker {one.name} (pid {one.pid}) is dead already"
+        # The opening of the store comes before the word, and recovers.
+        report = app.last_report() if meant.ended_at is None else None
+        for death in report.dead_workers if report else ():
+            if death.incarnation == one.incarnation:
+                back, failed = death.tasks_put_back, death.tasks_failed
+                data |= {"tasks_put_back": back, "tasks_failed": failed}
+                said += f"; recovery put back {text.count(back, 'task')}, and failed {failed}"
+        said += "."
+    show(common, View(data, [Lines([said])]))
+    return code
+
+
 def _meant(found: Sequence["WorkerInfo"], who: str) -> "WorkerInfo":
-    fits = [one for one in found if one.ended_at is None and who in (one.incarnation, one.name)]
+    called = [one for one in found if who in (one.incarnation, one.name)]
+    # The newest comes first: who asks for one that is gone already is told of that one.
+    fits = [one for one in called if one.ended_at is None] or called[:1]
     if len(fits) == 1:
         return fits[0]
     if not fits:

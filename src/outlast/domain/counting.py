@@ -10,6 +10,7 @@ _FINISHED = {
     "completed": "completed", "failed": "failed", "cancelled": "cancelled", "task.taken": "taken",
 }  # fmt: skip
 _RAN_TO_AN_END = frozenset({"completed", "retry", "permanent_error", "max_retries_exceeded"})
+_DECIDED = frozenset({"cancelled", "failed_by_operator"})
 _ACTIONS = {"_retry": "retry", "_reset": "pending", "_policy_fail": "fail"}
 
 
@@ -66,10 +67,12 @@ def _recovered(mark: Mark) -> tuple[str, str] | None:
 
 def _lost(mark: Mark) -> tuple[str] | None:
     """A lease ended by another than its holder; a clean leave gives back, and loses nothing."""
-    if mark.was != "running" or mark.actor == "worker" or mark.reason == "released":
+    if mark.was != "running" or mark.actor == "worker":
         return None
+    if mark.actor == "operator":
+        return (mark.reason if mark.reason in _DECIDED else "by_operator",)
     recovered = _recovered(mark)
-    return (mark.reason,) if recovered is None else (recovered[0],)
+    return None if recovered is None else (recovered[0],)
 
 
 Key = Callable[[Mark], "tuple[str, ...] | None"]

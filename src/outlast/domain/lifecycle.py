@@ -42,6 +42,7 @@ class Outcome(StrEnum):
     CANCEL = "cancel"
     EXPIRE = "expire"
     CRASH = "crash"
+    TAKE = "take"
     NEVER_STARTED = "never_started"
 
 
@@ -65,6 +66,7 @@ TRANSITIONS: Mapping[tuple[Status, Outcome], tuple[Status, ...]] = {
     (Status.RUNNING, Outcome.CANCEL): (Status.CANCELLED,),
     (Status.RUNNING, Outcome.EXPIRE): (Status.PENDING, Status.FAILED),
     (Status.RUNNING, Outcome.CRASH): (Status.PENDING, Status.FAILED),
+    (Status.RUNNING, Outcome.TAKE): (Status.PENDING, Status.FAILED),
     (Status.RUNNING, Outcome.NEVER_STARTED): (Status.PENDING,),
 }
 
@@ -182,8 +184,9 @@ def _refund(situation: Situation, cause: Cause) -> Transition:
 
 
 def _recover(situation: Situation, cause: Cause) -> Transition:
-    """A holder that died or went silent past its lease: charge the crash budget, then put back."""
-    reason = "lease_expired" if cause.outcome is Outcome.EXPIRE else "crash"
+    """A holder that died, went silent past its lease, or lost its task by an operator's word:
+    charge the crash budget, then put back."""
+    reason = _LOSS_REASONS[cause.outcome]
     if cause.action is RecoveryAction.FAIL:
         return _unchanged(situation, Status.FAILED, f"{reason}_policy_fail", cause.error)
     if situation.recovery_count >= situation.max_recoveries:
@@ -200,10 +203,13 @@ def _recover(situation: Situation, cause: Cause) -> Transition:
 
 def _once_too_often(situation: Situation, cause: Cause) -> str:
     """The sentence by which a person learns why a task is not tried again."""
-    verb = "lost" if cause.outcome is Outcome.EXPIRE else "died"
+    verb = _LOSS_VERBS[cause.outcome]
     times = f"{verb} {situation.recovery_count + 1} of {situation.max_recoveries + 1} times"
     return f"{times} {cause.summary}" if cause.summary else f"{times}: {cause.error}"
 
+
+_LOSS_REASONS = {Outcome.EXPIRE: "lease_expired", Outcome.CRASH: "crash", Outcome.TAKE: "taken"}
+_LOSS_VERBS = {Outcome.EXPIRE: "lost", Outcome.CRASH: "died", Outcome.TAKE: "taken"}
 
 _REFUND_REASONS = {
     Outcome.RELEASE: "released",
@@ -220,5 +226,6 @@ _RULES = {
     Outcome.CANCEL: _cancel,
     Outcome.EXPIRE: _recover,
     Outcome.CRASH: _recover,
+    Outcome.TAKE: _recover,
     Outcome.NEVER_STARTED: _refund,
 }

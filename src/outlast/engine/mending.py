@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+from outlast.domain.acts import LIBRARY, Signature, signed
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.integrity import IntegrityResult
-from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.lifecycle import OPERATOR, RecoveryAction
 from outlast.domain.names import checked_whole
 from outlast.domain.recovery import (
     Decision,
@@ -24,6 +25,7 @@ from outlast.store.records import Batch, FlushResult
 MAX_PLANNED = 100_000
 MAX_NUMBER = (1 << 63) - 1
 SUSPECTS_SHOWN = 10
+LEFT_ALONE_SHOWN = 100
 
 
 @runtime_checkable
@@ -84,15 +86,20 @@ class Mending:
     def recovery_status(self) -> RecoveryStatus:
         """Whether recovery is on, how the last run went, and what waits for it or for approval."""
         settings, now, reads = self._handle.settings, self._handle.now(), self._handle.look()
+        policy = policy_of(settings)
+        left_alone = reads.spared(now, policy, LEFT_ALONE_SHOWN)
         return RecoveryStatus(
             mode=settings.mode,
             action=settings.recovery_action,
-            is_due=reads.orphans_are_there(now, settings.patience, policy_of(settings)),
+            is_due=reads.orphans_are_there(now, settings.patience, policy),
             held_tasks=reads.held_count(),
             dead_workers=reads.dead_workers(now, settings.patience),
             suspects=reads.suspects(SUSPECTS_SHOWN),
             last=reads.last_run(),
             is_running=reads.is_recovering(),
+            suspect_count=reads.suspect_count(),
+            left_alone=left_alone.number,
+            left_alone_ids=left_alone.task_ids,
         )
 
     def last_report(self) -> RecoveryReport | None:
@@ -116,8 +123,9 @@ class Mending:
             return None
         report, runs_since = found
         tasks = reads.recovered(report.run_id, after, limit + 1)
-        has_more = len(tasks) > limit
-        return document(report, tasks[:limit], runs_since, has_more=has_more)
+        last = tasks[limit - 1].pos if limit and tasks[limit:] else after
+        following = reads.recovered_count(report.run_id, last) if tasks[limit:] else 0
+        return document(report, tasks[:limit], runs_since, following=following)
 
     def recovered(self, run_id: int, after: int = 0, limit: int = 1000) -> list[RecoveredTask]:
         """The tasks that a run moved, a page at a time."""
@@ -140,16 +148,26 @@ class Mending:
         settings = self._handle.settings
         return recovery_stats(self._handle.look(), self._handle.now(), policy_of(settings))
 
-    def reclaim_stale(self, threshold_seconds: Duration, force: bool = False) -> int:
+    def reclaim_stale(
+        self,
+        threshold_seconds: Duration,
+        force: bool = False,
+        *,
+        by: str | None = None,
+        source: str = LIBRARY,
+    ) -> int:
         """Take back tasks that gave no sign of life for so long; how many.
 
         Only those whose leases have run out, unless you force it: then a living worker loses its
-        task, and learns of it at its next write. If this call opens the store, what its opening
-        took back is among them.
+        task, and learns of it at its next write. `by` is who did it, in the record. If this call
+        opens the store, what its opening took back is among them.
         """
         silent_ms = duration_ms(threshold_seconds, "threshold_seconds")
+        signature = None if by is None else signed(by, source)
+        if force and signature is None:
+            signature = Signature(OPERATOR, source)
         session, opening = self._served()
-        count = session.store.reclaim(session.now(), session.policy, silent_ms, force)
+        count = session.store.reclaim(session.now(), session.policy, silent_ms, force, signature)
         return count if opening is None else count + opening.tasks_put_back + opening.tasks_failed
 
     def check_integrity(self, quick: bool = False) -> IntegrityResult:

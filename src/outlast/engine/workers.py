@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from outlast.domain import codec
-from outlast.domain.acts import signed
+from outlast.domain.acts import LIBRARY, Signature, signed
 from outlast.domain.lifecycle import OPERATOR
 from outlast.domain.names import checked_id, checked_name
 from outlast.domain.recovery import DeadWorker
@@ -35,7 +35,11 @@ class Heartbeats(Protocol):
         ...
 
     def mark_dead(
-        self, incarnation: str, by: str | None = None, force: bool = False
+        self,
+        incarnation: str,
+        by: str | None = None,
+        force: bool = False,
+        source: str = LIBRARY,
     ) -> DeadWorker | None:
         """Declare one dead, and put back what it holds; None if it had ended before."""
         ...
@@ -59,11 +63,12 @@ def heartbeat(handle: StoreHandle, worker: str, task_ids: Iterable[str], progres
 
 
 def mark_dead(
-    handle: StoreHandle, incarnation: str, by: str | None, force: bool
+    handle: StoreHandle, incarnation: str, by: str | None, force: bool, source: str = LIBRARY
 ) -> DeadWorker | None:
     """Bury one by somebody's word, which stands in the record."""
     incarnation = checked_name(incarnation, "incarnation")
-    actor = OPERATOR if by is None else signed(by).actor
+    signature = Signature(OPERATOR, source) if by is None else signed(by, source)
     session = handle.serve()
-    buried = session.store.declare_dead(incarnation, session.now(), session.policy, actor, force)
+    store, now = session.store, session.now()
+    buried = store.declare_dead(incarnation, now, session.policy, signature, force)
     return None if buried is None else dead_worker(buried)

@@ -12,7 +12,8 @@ from outlast.lab.recorded import COMPLETED, DIED, RECOVERY, is_whole
 from outlast.lab.stored import Move, Stored, StoredAct, StoredEvent
 
 OPERATOR = "operator/"
-HEALED, RECOVERED, MARKED_DEAD = "heal", "recover_from_crash", "worker.mark_dead"
+HEALED, RECLAIMED = "heal", "queue.reclaim"
+RECOVERED, MARKED_DEAD = "recover_from_crash", "worker.mark_dead"
 LOCK_FREED, PAUSED, RESUMED = "lock.release", "queue.pause", "queue.unpause"
 OF_A_TASK = "task."
 # By what event each act is told that moves no task.
@@ -53,8 +54,10 @@ def is_operators(actor: str | None) -> bool:
 
 
 def is_death(move: Move) -> bool:
-    """Whether a task was taken from one who was found dead, or said to be."""
-    return move.reason.startswith("crash") or move.reason in _OF_THE_DEAD
+    """Whether a task was taken from one who was found dead, or said to be, or by force."""
+    return (
+        move.reason.startswith(("crash", "lease_expired", "taken")) or move.reason in _OF_THE_DEAD
+    )
 
 
 _OF_THE_DEAD = ("never_started", "max_retries_exceeded")
@@ -64,13 +67,14 @@ def entries(stored: Stored) -> Counter[Entry]:
     """The acts of operators that are on record, task by task."""
     found: Counter[Entry] = Counter()
     for act in stored.audit or ():
-        if is_operators(act.actor) and act.action != HEALED:
+        if is_operators(act.actor) and act.action not in (HEALED, RECLAIMED):
             found.update(Entry(act.actor, act.action, one) for one in _subjects(act))
     return found
 
 
 def _subjects(act: StoredAct) -> list[str]:
-    named = json.loads(act.data).get("task_ids")
+    data = json.loads(act.data)
+    named = [data["incarnation"]] if act.action == MARKED_DEAD else data.get("task_ids")
     return [act.subject or ""] if named is None else list(named)
 
 
@@ -167,7 +171,7 @@ def _of_healing(stored: Stored, audit: list[StoredAct]) -> Iterator[Objection]:
     """What was taken back outside of a recorded run is accounted for, batch by batch."""
     noted: Counter[tuple[str, str]] = Counter()
     for act in audit:
-        if act.action == HEALED:
+        if act.action in (HEALED, RECLAIMED):
             if (act.actor == RECOVERY) != (act.source == "self_healing"):
                 yield "", f"nobody healed by itself: {act}"
             data = json.loads(act.data)

@@ -16,7 +16,7 @@ SPARED_KIND = "spared"
 RECOVERY = "system/recovery"
 STARTED, PROGRESS, COMPLETED = "recovery.started", "recovery.progress", "recovery.completed"
 DIED = "worker.dead"
-EXPIRED, BOUNDARY = "lease_expired", "error_boundary"
+EXPIRED, TAKEN, BOUNDARY = "lease_expired", "taken", "error_boundary"
 # Of a task that was lost too often only the words say in which way it was lost last.
 LOST_TOO_OFTEN, BY_ITS_LEASE = "max_retries_exceeded", "the lease of "
 
@@ -162,7 +162,7 @@ def _of_the_dead(stored: Stored) -> Iterator[Objection]:
 
 
 def _of_expiries(stored: Stored) -> Iterator[Objection]:
-    """A lease that ran out leaves one checkpoint, whatever became of its task."""
+    """A lease that ran out or was taken leaves one checkpoint, whatever became of its task."""
     for task_id, moves in stored.moves.items():
         kept = stored.checkpoints.get(task_id, [])
         if kept and kept[0].number > 1:
@@ -175,6 +175,6 @@ def _of_expiries(stored: Stored) -> Iterator[Objection]:
 
 
 def _is_expiry(move: Move) -> bool:
-    if move.reason == LOST_TOO_OFTEN and move.actor == RECOVERY:
+    if move.reason == LOST_TOO_OFTEN and move.actor != "worker":
         return BY_ITS_LEASE in (move.error or "")
-    return move.reason.startswith(EXPIRED)
+    return move.reason.startswith((EXPIRED, TAKEN))

@@ -21,8 +21,11 @@ _LEGAL = {
     "crash_reset": ("running", "pending"),
     "lease_expired_retry": ("running", "pending"),
     "lease_expired_reset": ("running", "pending"),
+    "taken_retry": ("running", "pending"),
+    "taken_reset": ("running", "pending"),
     "crash_policy_fail": ("running", "failed"),
     "lease_expired_policy_fail": ("running", "failed"),
+    "taken_policy_fail": ("running", "failed"),
 }
 _FROM_ANYWHERE = {
     "cancelled": "cancelled",
@@ -31,9 +34,12 @@ _FROM_ANYWHERE = {
     "max_retries_exceeded": "failed",
 }
 _REFUNDED = frozenset(
-    {"released", "waiting", "never_started", "crash_reset", "lease_expired_reset"}
+    {"released", "waiting", "never_started", "crash_reset", "lease_expired_reset", "taken_reset"}
 )
-_RECOVERED = frozenset({"crash_retry", "crash_reset", "lease_expired_retry", "lease_expired_reset"})
+_RECOVERED = frozenset(
+    {"crash_retry", "crash_reset", "lease_expired_retry", "lease_expired_reset"}
+    | {"taken_retry", "taken_reset"}
+)
 
 
 class Standing(NamedTuple):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from outlast.clock import Instant
+from outlast.domain.acts import Signature
 from outlast.domain.events import Cursor, Place
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, Parked
@@ -265,15 +266,15 @@ class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
         """
         ...
 
-    def reclaim(self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool) -> int:
-        """Take back what was silent for so long, and locks that ran out; how many tasks.
-
-        Only tasks whose leases have run out, unless it is forced.
-        """
+    def reclaim(
+        self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool,
+        by: Signature | None = None,
+    ) -> int:  # fmt: skip
+        """Take back what was silent for so long, by force from the living too; how many tasks."""
         ...
 
     def declare_dead(
-        self, incarnation: str, now: Instant, policy: RecoveryPolicy, actor: str, is_forced: bool
+        self, incarnation: str, now: Instant, policy: RecoveryPolicy, by: Signature, is_forced: bool
     ) -> Death | None:
         """Bury a worker by somebody's word, and put back what it held.
 

@@ -64,8 +64,8 @@ CONTENT = {
         FROM events ORDER BY pos""",
     "audit": """
         SELECT id, at, actor, source, action, status,
-               CASE action WHEN 'worker.mark_dead' THEN NULL ELSE subject END, run_id,
-               json_remove(data, '$.pid', '$.host', '$.because', '$.new_id')
+               subject, run_id,
+               json_remove(data, '$.pid', '$.host', '$.because', '$.incarnation', '$.new_id')
         FROM audit ORDER BY id""",
     "the caller's own rows": "SELECT * FROM ledger ORDER BY rowid",
     "migrations": "SELECT number, name, checksum FROM migrations ORDER BY number",

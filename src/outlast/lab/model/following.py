@@ -71,9 +71,9 @@ class _Scene:
 
 
 def is_lost_by_recovery(move: Move) -> bool:
-    """Whether recovery put a task back that somebody had begun, or may have."""
-    is_lost = move.reason.startswith(("crash", "lease_expired"))
-    return is_lost and (move.actor, move.to_status) == (RECOVERY, "pending")
+    """Whether a task was put back that somebody had begun, or may have."""
+    is_lost = move.reason.startswith(("crash", "lease_expired", "taken"))
+    return is_lost and move.actor != WORKER and move.to_status == "pending"
 
 
 class Following:
@@ -87,7 +87,7 @@ class Following:
         self.holders: dict[tuple[str, int], Holder] = {}
         self._effects = _EFFECTS | {
             f"{why}_{word}": effect
-            for why in ("crash", "lease_expired")
+            for why in ("crash", "lease_expired", "taken")
             for word, effect in _LOST.values()
         }
 
@@ -180,7 +180,8 @@ class Following:
     def _effect(self, row: Row, move: Move, scene: _Scene, what: str) -> Effect:
         if move.reason == "claimed":
             return self._claimed(row, move, scene, what)
-        if move.actor == USER:
+        is_taken = move.reason.startswith("taken") or move.reason == "max_retries_exceeded"
+        if move.actor == USER and not is_taken:
             return self._decided(row, move, scene, what)
         if move.reason == "max_retries_exceeded":
             return self._spent(row, move, scene, what)
@@ -197,9 +198,10 @@ class Following:
 
     def _check_action(self, row: Row, move: Move, what: str) -> None:
         """Who is driven out by an error knows no kinds; what is left alone may be taken by hand."""
-        action = self._rules.action_for(row.kind) if move.actor == RECOVERY else self._rules.action
+        action = self._rules.action_for(row.kind) if move.actor != WORKER else self._rules.action
         wanted = _LOST.get(action, _LOST["retry"])[0]
-        if move.reason.startswith(("crash_", "lease_")) and not move.reason.endswith(wanted):
+        is_loss = move.reason.startswith(("crash_", "lease_", "taken_"))
+        if is_loss and not move.reason.endswith(wanted):
             raise Broken(f"{what} and what is lost of kind {row.kind} is for {action}")
 
     def _claimed(self, row: Row, move: Move, scene: _Scene, what: str) -> Effect:
@@ -287,6 +289,8 @@ class Following:
             allowed = True
         elif move.reason.startswith("lease_expired"):
             allowed = self._ran_out(row)
+        elif move.reason.startswith("taken"):
+            allowed = False
         elif move.reason == "never_started":
             allowed = is_dead and not holder.begun
         elif move.reason == "released":

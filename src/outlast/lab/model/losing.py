@@ -2,7 +2,7 @@
 
 from outlast.lab.model.records import Rules, Session, Task
 
-RECOVERY = "system/recovery"
+RECOVERY, USER = "system/recovery", "user"
 
 
 class Losing:
@@ -52,7 +52,7 @@ class Losing:
         found = [task for task in self.running() if self._is_silent(task, silent_ms, force)]
         for task in found:
             task.note("error_boundary")
-            self._lose(task, RECOVERY)
+            self._lose(task, USER if force else RECOVERY)
         return len(found)
 
     def _is_silent(self, task: Task, silent_ms: int, force: bool) -> bool:
@@ -71,7 +71,7 @@ class Losing:
             return
         task.recoveries += 1
         self._put_back(task, actor, refund=action == "pending")
-        is_held = self.rules.is_held if actor == RECOVERY else action == "none"
+        is_held = self.rules.is_held if actor != "worker" else action == "none"
         if is_held:
             task.parked = "hold"
 

@@ -7,6 +7,8 @@ from outlast.store.sqlite.heal import Healer
 from outlast.store.sqlite.heal_round import Round, Tally
 from outlast.store.sqlite.liveness import Peer, judge
 
+_THERE = frozenset({Sign.LOCK_HELD, Sign.PROCESS_THERE})
+
 
 class Undertaker(Healer):
     """A healer that is told whom to bury."""
@@ -21,10 +23,12 @@ class Undertaker(Healer):
         if row is None:
             return None
         found = judge(Peer(*row), self._folder, this.now, this.policy.patience)
-        if found.judgement.liveness is Liveness.ALIVE and not is_forced:
+        lives = found.judgement.liveness is Liveness.ALIVE
+        is_alive = is_forced and (lives or found.sign in _THERE)
+        if lives and not is_forced:
             raise InvalidInput(
                 f"worker {found.peer.name} (pid {found.peer.pid}) is alive: {found.sign}; only by"
-                " force is its work taken from it"
+                " force (force=True, --force) is its work taken from it"
             )
         if not found.is_dead:
             word = f"{found.judgement.because}, and it was declared dead by {this.actor}"
@@ -32,5 +36,5 @@ class Undertaker(Healer):
             found = found._replace(judgement=Judgement(Liveness.DEAD, word), sign=sign)
             brief = this.policy.patience._replace(grace_ms=0)
             this = this._replace(policy=this.policy._replace(patience=brief))
-        self._bury(found, this, tally)
+        self._bury(found, this, tally, is_alive=is_alive)
         return tally.deaths[0] if tally.deaths else None

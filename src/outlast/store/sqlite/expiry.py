@@ -1,4 +1,4 @@
-"""A lease that ran out: its cause, and the checkpoint that tells the next attempt of it."""
+"""A lease that ran out or was taken: its cause, and the checkpoint that tells the next attempt."""
 
 from collections.abc import Sequence
 from uuid import uuid4
@@ -10,13 +10,17 @@ from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.settle import Ending, Standing
 from outlast.store.sqlite.transaction import Transaction, int_array
 
+_CAUSES = {Outcome.EXPIRE: "lease_expired", Outcome.TAKE: "taken_by_operator"}
 
-def cause(standing: Standing, policy: RecoveryPolicy, is_forced: bool = False) -> Cause:
-    """Why it goes back, or fails."""
-    how = "was taken away by force" if is_forced else "ran out"
+
+def cause(
+    standing: Standing, policy: RecoveryPolicy, actor: str = RECOVERY, is_forced: bool = False
+) -> Cause:
+    """Why it goes back, or fails: by force it is taken away whatever its holder does."""
+    how = f"was taken away by {actor}" if is_forced else "ran out"
     return Cause(
-        Outcome.EXPIRE,
-        RECOVERY,
+        Outcome.TAKE if is_forced else Outcome.EXPIRE,
+        actor,
         error=f"the lease of worker {standing.worker} {how}",
         action=policy.action_for(standing.kind),
         parked=Parked.HOLD if policy.is_held else None,
@@ -25,12 +29,12 @@ def cause(standing: Standing, policy: RecoveryPolicy, is_forced: bool = False) -
 
 
 def add_boundaries(tx: Transaction, endings: Sequence[Ending], now: Instant) -> None:
-    """An error_boundary for each expired lease: one statement for all that say the same."""
+    """An error_boundary for each of these leases: one statement for all that say the same."""
     alike: dict[str, list[int]] = {}
     for standing, why, _ in endings:
-        if why.outcome is Outcome.EXPIRE:
+        if why.outcome in _CAUSES:
             said = {
-                "cause": "lease_expired",
+                "cause": _CAUSES[why.outcome],
                 "error": why.error,
                 "retry": standing.recovery_count + 1,
                 "limit": standing.max_recoveries,

@@ -7,7 +7,7 @@ import apsw
 
 from outlast import _host
 from outlast.domain.events import RECOVERY_PROGRESS, WORKER_DEAD
-from outlast.domain.lifecycle import Cause, Status, Transition
+from outlast.domain.lifecycle import Cause, Transition
 from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import DatabaseError
 from outlast.logs import about, logger
@@ -16,7 +16,7 @@ from outlast.store.sqlite import expiry, forensics, locks
 from outlast.store.sqlite.audit import Act, add_audit
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.heal_round import Round, Sweep, Tally, Write
+from outlast.store.sqlite.heal_round import Round, Sweep, Tally, Write, became
 from outlast.store.sqlite.liveness import Judged, Peer, bury, is_this_process
 from outlast.store.sqlite.lock_healing import (
     Looker,
@@ -33,7 +33,7 @@ from outlast.store.sqlite.orphans import (
     kinds_concerned,
     leases_ran_out,
     names,
-    spared_count,
+    spared,
     standings,
     was_heard_of,
 )
@@ -42,6 +42,7 @@ from outlast.store.sqlite.settle import Ending, Standing, move
 from outlast.store.sqlite.telling import tell_what_moved, tell_what_stays
 from outlast.store.sqlite.transaction import Transaction
 
+SPARED_LISTED = 100
 ALONE = Judgement(Liveness.DEAD, "this process has the store to itself")
 
 log = logger("outlast.heal")
@@ -96,12 +97,12 @@ class Healer:
         for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
             self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
-        spared = spared_count(self._readers, dead, this.now, this.policy)
-        return tally.so_far()._replace(skipped=spared, stale_workers=names(stale))
+        left = spared(self._readers, dead, this.now, this.policy, SPARED_LISTED)
+        return tally.so_far()._replace(
+            skipped=left.number, skipped_ids=left.task_ids, stale_workers=names(stale)
+        )
 
-    def _bury(
-        self, found: Judged, this: Round, tally: Tally, *, is_alive: bool = False
-    ) -> None:
+    def _bury(self, found: Judged, this: Round, tally: Tally, *, is_alive: bool = False) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
         peer, before, tally.ids = found.peer, (tally.put_back, tally.failed), []
         is_declared: list[bool] = []
@@ -114,8 +115,10 @@ class Healer:
                 return []
             return held_by(tx, peer, limit, kinds_concerned(this.policy))
 
-        def declare(tx: Transaction) -> None:
-            is_declared[:] = [self._declare(tx, found, this, freed)]
+        def declare(tx: Transaction, moved: Sequence[Transition]) -> None:
+            back, failed = became(moved)
+            left = tally.put_back + back - before[0], tally.failed + failed - before[1]
+            is_declared[:] = [self._declare(tx, found, this, freed, left)]
 
         def cause(standing: Standing) -> Cause:
             if is_alive:
@@ -153,7 +156,9 @@ class Healer:
             ),
         )  # fmt: skip
 
-    def _declare(self, tx: Transaction, found: Judged, this: Round, freed: Rows) -> bool:
+    def _declare(
+        self, tx: Transaction, found: Judged, this: Round, freed: Rows, left: tuple[int, int]
+    ) -> bool:
         """Mark it dead and free its locks; False if another did, or it was heard of."""
         freed[:] = []
         if was_heard_of(tx, found, this.now, this.policy.patience):
@@ -162,16 +167,18 @@ class Healer:
         freed[:] = locks.free_all_of(
             tx, peer.incarnation, this.now, this.run_id, actor=this.operator
         )
-        if not tx.run("end_worker", {"incarnation": peer.incarnation, "state": "dead", "now": this.now.utc_ms}):
+        who = {"incarnation": peer.incarnation}
+        if not tx.run("end_worker", who | {"state": "dead", "now": this.now.utc_ms}):
             return False
+        back, failed = left
         data = {"pid": peer.pid, "host": peer.host, "because": found.judgement.because}
+        data |= {"put_back": back, "failed": failed}
         add_event(
             tx, WORKER_DEAD, this.now, data | {"actor": this.actor},
             run_id=this.run_id, incarnation=peer.incarnation, worker=peer.name,
         )  # fmt: skip
         if this.operator is not None:
-            who = {"incarnation": peer.incarnation} | data
-            act = Act(this.operator, this.source, "worker.mark_dead", peer.name, who)
+            act = Act(this.operator, this.source, "worker.mark_dead", peer.name, who | data)
             add_audit(tx, act, this.now)
         return True
 
@@ -287,14 +294,14 @@ class Step:
         if moved:
             self._note_progress(tx, moved)
         if self.is_last:
-            self._sweep.last(tx)
+            self._sweep.last(tx, moved)
         return moved
 
     def _note_progress(self, tx: Transaction, moved: Sequence[Transition]) -> None:
         """A run's batch is an event of that run; a healing pass accounts for each of its own."""
         this, worker = self._this, self._sweep.worker
-        back = sum(one.to is Status.PENDING for one in moved)
-        data = {"put_back": back, "failed": len(moved) - back, "actor": this.actor}
+        back, failed = became(moved)
+        data = {"put_back": back, "failed": failed, "actor": this.actor}
         if this.run_id is None:
             add_audit(tx, Act(this.actor, this.source, this.act, worker, data), this.now)
         else:

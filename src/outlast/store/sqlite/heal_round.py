@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
+from outlast.store.sqlite.audit import SELF_HEALING
 from outlast.store.sqlite.settle import Ending, Standing
 from outlast.store.sqlite.transaction import Transaction
 
@@ -15,7 +16,7 @@ MOST_NAMED = 100
 
 Find = Callable[[Transaction, int], Sequence[Standing]]
 Tell = Callable[[Batch], None]
-Last = Callable[[Transaction], None]
+Last = Callable[[Transaction, Sequence[Transition]], None]
 
 
 class Write(Protocol):
@@ -37,6 +38,9 @@ class Round(NamedTuple):
     is_thorough: bool = False
     actor: str = RECOVERY
     stopped: Callable[[Healed], None] = lambda healed: None
+    source: str = SELF_HEALING
+    act: str = "heal"
+    """By which way in it was ordered, and what as: for the audit."""
 
     @property
     def operator(self) -> str | None:
@@ -49,10 +53,16 @@ class Sweep(NamedTuple):
 
     find: Find
     cause: Callable[[Standing], Cause]
-    last: Last = lambda tx: None
+    last: Last = lambda tx, moved: None
     worker: str | None = None
     ended: Callable[[], None] = lambda: None
     """Called once the last of them is committed."""
+
+
+def became(moved: Sequence[Transition]) -> tuple[int, int]:
+    """How many orphans were put back, and how many failed."""
+    back = sum(one.to is Status.PENDING for one in moved)
+    return back, len(moved) - back
 
 
 class Tally:
@@ -77,7 +87,7 @@ class Tally:
     def add(self, endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
         """Count what was moved, and keep the first ids."""
         self.ids += [standing.id for standing, *_ in endings[: MOST_NAMED - len(self.ids)]]
-        back = sum(one.to is Status.PENDING for one in moved)
+        back, failed = became(moved)
         self.put_back += back
-        self.failed += len(moved) - back
+        self.failed += failed
         self.held += sum(one.to is Status.PENDING and one.parked is not None for one in moved)

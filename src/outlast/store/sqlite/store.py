@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from outlast.clock import Instant
+from outlast.domain.acts import Signature
 from outlast.domain.events import PARKED, UNPARKED
 from outlast.domain.lifecycle import Cause, Outcome, Parked
 from outlast.domain.marks import FENCED_WRITES
@@ -275,21 +276,26 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         readers, exit_signal = self._database.readers, self._wakeups.deaths.exit_signal
         return Undertaker(self._heal_batch, readers, self._folder, exit_signal)
 
-    def reclaim(self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool) -> int:
+    def reclaim(
+        self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool,
+        by: Signature | None = None,
+    ) -> int:  # fmt: skip
         """Take back what was silent for so long, and locks that ran out; how many tasks."""
         healer = self._healer()
         this = Round(self.incarnation_id(), now, policy)
+        if by is not None:
+            this = this._replace(actor=by.actor, source=by.source, act="queue.reclaim")
         healer.free_unheld_locks(this)
         taken = healer.reclaim(this, silent_ms, is_forced)
         self._came_up_empty = False
         return taken
 
     def declare_dead(
-        self, incarnation: str, now: Instant, policy: RecoveryPolicy, actor: str, is_forced: bool
+        self, incarnation: str, now: Instant, policy: RecoveryPolicy, by: Signature, is_forced: bool
     ) -> Death | None:
         """Bury a worker by somebody's word, and put back what it held."""
         healer = self._healer()
-        this = Round(self.incarnation_id(), now, policy, actor=actor)
+        this = Round(self.incarnation_id(), now, policy, actor=by.actor, source=by.source)
         buried = healer.declare_dead(this, incarnation, is_forced)
         self._came_up_empty = False
         return buried
