@@ -9,9 +9,10 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import Cursor, Outlast, Subscriber
+from outlast import Cursor, Outlast, Subscriber, WorkerInfo
 from outlast.cli import concerns
 from outlast.cli.concerns import Grade
+from outlast.domain.worker import StuckHandler, WorkerState
 from outlast.store.sqlite import migrate
 from outlast.testing import ManualClock
 from tests.cli.conftest import Call, Said
@@ -196,6 +197,49 @@ def test_recovery_that_is_off_or_waits_for_approval_is_degraded(
     said = outlast("health", "--json")
     assert said.code == 1
     assert "RECOVERY IS SWITCHED OFF" in _concern(said, "recovery")["detail"]
+
+
+@pytest.mark.proves("CLI-06", "OQ-19")
+def test_what_recovery_leaves_alone_is_a_person_s_and_no_lease_that_nobody_takes_back(
+    outlast: Call, make_app: Callable[..., Outlast], clock: ManualClock
+) -> None:
+    app = make_app(recovery_action_by_kind={"pay": "none"})
+    app.enqueue("pay", id="pay-1")
+    app.claim("w1", lease="1m")
+    clock.advance("2m")
+    app.heal()
+    said = outlast("health", "--json")
+    assert _degraded(said) == ["recovery"]
+    assert _concern(said, "recovery")["detail"] == "1 orphan left alone by policy: pay-1"
+    assert _concern(said, "leases")["detail"] == "1 lease out, none ran out"
+    shown = outlast("queue", "recovery-status").out
+    assert "1 orphan of kinds that recovery leaves alone: pay-1; decide by `outlast task" in shown
+
+
+def test_recovery_that_is_off_does_not_promise_to_run(
+    outlast: Call, make_app: Callable[..., Outlast], clock: ManualClock
+) -> None:
+    app = make_app(recovery_enabled=False)
+    app.enqueue("index", id="t1")
+    app.claim("w1", lease="1m")
+    clock.advance("2m")
+    said = outlast("health", "--json")
+    detail = _concern(said, "recovery")["detail"]
+    assert detail == "RECOVERY IS SWITCHED OFF, and there is something to recover"
+
+
+def test_of_many_stuck_handlers_only_some_are_named() -> None:
+    moment = datetime(2027, 1, 15, tzinfo=UTC)
+    stuck = tuple(StuckHandler(f"t{number}", "index", moment) for number in range(12))
+    worker = WorkerInfo(
+        name="w1", incarnation="x", host="box", pid=1, state=WorkerState.ALIVE,
+        registered_at=moment, beat_at=moment, silent_seconds=0.0, ended_at=None, task_ids=(),
+        task_count=0, beat_task_id=None, progress=None, serves=None, stuck=stuck,
+    )  # fmt: skip
+    found = concerns.working([worker])
+    assert found.grade is Grade.DEGRADED
+    assert found.detail.count("does not stop") == 3
+    assert found.detail.endswith("; and 9 more")
 
 
 def test_a_task_that_is_lost_again_and_again_is_named_while_it_is_not_final(

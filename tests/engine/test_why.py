@@ -172,14 +172,50 @@ def test_a_delay_names_its_end_and_the_failures_that_caused_it(
         app.why("t1"),
     )
     app.pause("default")
-    assert app.why("t1") == "queue default is paused; unpause it to let it run"
+    assert app.why("t1") == (
+        "queue default is paused: outlast queue resume default (or app.unpause)"
+    )
 
 
 @pytest.mark.parametrize("reason", ["approval", "event", "hold"])
 def test_a_parked_task_names_its_reason(app: Outlast, reason: str) -> None:
     app.enqueue("work", id="t1")
     app.park("t1", reason)
-    assert app.why("t1") == f"parked because of {reason}; unpark it to let it run"
+    assert app.why("t1") == (
+        f"parked because of {reason}; to let it run: outlast task force pending t1 (or app.unpark)"
+    )
+
+
+def test_what_recovery_holds_names_the_way_to_approve_it(
+    make_app: Callable[..., Outlast], clock: ManualClock
+) -> None:
+    app = make_app(recovery_mode="manual")
+    app.enqueue("work", id="t1")
+    app.claim("w")
+    clock.advance("5m")
+    app.heal()
+    assert app.why("t1").startswith(
+        "recovery put it back and holds it for approval: outlast queue approve t1"
+        " (or app.approve_recovery) after a crash ("
+    )
+    assert app.approve_recovery("t1", by="operator/ada") == ["t1"]
+    app.park("t1")
+    assert app.why("t1").startswith("parked because of hold; "), "a person's hold is no recovery's"
+
+
+def test_an_orphan_that_recovery_leaves_alone_waits_for_a_person(
+    make_app: Callable[..., Outlast], clock: ManualClock
+) -> None:
+    app = make_app(recovery_action_by_kind={"pay": "none"})
+    app.enqueue("pay", id="t1")
+    app.claim("w")
+    assert "to a person" not in app.why("t1")
+    clock.advance("5m")
+    app.heal()
+    assert app.why("t1").endswith(
+        "which ran out; recovery leaves kind pay to a person:"
+        " outlast task force retry|fail t1 (or app.force)"
+    )
 
 
 def test_a_task_that_came_back_from_a_crash_says_so(app: Outlast, clock: ManualClock) -> None:

@@ -177,6 +177,41 @@ def test_many_tasks_are_read_page_by_page(
     assert [len(one.recovered_tasks) for one in pages] == [1000, 1000, 500]
     assert [one.task_id for page in pages for one in page.recovered_tasks] == ids
     assert {one.jobs_recovered for one in pages} == {2500}
+    assert [one.recovered_tasks_not_listed for one in pages] == [1500, 500, 0], "what follows"
+    assert "more" not in str(pages[-1])
+
+
+@pytest.mark.proves("OBS-19")
+def test_of_many_suspects_the_worst_are_listed_and_all_are_counted(
+    app: Outlast, database: Path, clock: ManualClock
+) -> None:
+    app.enqueue_many("work", range(12))
+    for _ in range(2):
+        app.close()
+        assert len(lost(database, "w", clock, "default")) == 12
+        app.recover()
+    found, status = report_of(app), app.recovery_status()
+    assert (len(found.repeatedly_orphaned), found.repeatedly_orphaned_not_listed) == (10, 2)
+    section = str(found).partition("Repeatedly Orphaned: 12\n")[2].split("\n\n")[0].splitlines()
+    assert (len(section), section[-1]) == (11, "  - and 2 more")
+    assert (len(status.suspects), status.suspect_count) == (10, 12)
+
+
+@pytest.mark.proves("REC-24", "OQ-19")
+def test_what_policy_leaves_alone_is_named_in_the_report_and_the_status(
+    make_app: Make, database: Path, clock: ManualClock
+) -> None:
+    app = make_app(recovery_action_by_kind={"pay": "none"})
+    app.enqueue_many("pay", range(103), id=[f"pay-{number:03d}" for number in range(103)])
+    app.close()
+    lost(database, "w", clock, "default")
+    app.recover()
+    ids = tuple(f"pay-{number:03d}" for number in range(100))
+    found, status = report_of(app), app.recovery_status()
+    assert (found.tasks_skipped, found.skipped_tasks) == (103, ids)
+    assert "Left Alone By Policy: 103\n  - pay-000\n  - pay-001\n" in str(found)
+    assert "  - pay-099\n  - and 3 more\n" in str(found)
+    assert (status.is_due, status.left_alone, status.left_alone_ids) == (False, 103, ids)
 
 
 class GivenUp(Exception):

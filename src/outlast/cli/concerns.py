@@ -134,17 +134,22 @@ def locks(found: Sequence["LockInfo"]) -> Concern:
 
 def recovery(status: "RecoveryStatus", workers: Sequence["WorkerInfo"]) -> Concern:
     """Whether recovery is on, what waits for it or for a person, and how the last run went."""
-    parts = [
+    died = [
         f"worker {one.name} (pid {one.pid}) died with {text.count(one.task_count, 'task')}"
         for one in workers
         if one.state == "dead" and one.task_count
     ]
-    if status.is_due:
-        parts.append("recovery is due and runs when the store is next opened to serve")
+    parts = text.few(died, NAMED)
     if status.mode == "off":
-        parts.append("RECOVERY IS SWITCHED OFF")
+        left = ", and there is something to recover" if status.is_due else ""
+        parts.append(f"RECOVERY IS SWITCHED OFF{left}")
+    elif status.is_due:
+        parts.append("recovery is due and runs when the store is next opened to serve")
     if status.held_tasks:
         parts.append(f"{text.count(status.held_tasks, 'recovered task')} held for approval")
+    if status.left_alone:
+        named = _some(status.left_alone_ids, status.left_alone)
+        parts.append(f"{text.count(status.left_alone, 'orphan')} left alone by policy: {named}")
     suspects = [one for one in status.suspects if one.status in ("pending", "running")]
     if suspects:
         lost = _some([f"{one.task_id} ({one.recoveries} times)" for one in suspects])
@@ -164,11 +169,15 @@ def working(workers: Sequence["WorkerInfo"]) -> Concern:
     parts = [f"{text.count(len(alive), 'worker')} alive"]
     # One that claims by hand beats only if its program says so: its silence means nothing.
     stale = [one for one in alive if one.state == "stale" and one.serves is not None]
-    parts += [
+    silent = [
         f"{one.name} (pid {one.pid}) silent for {text.span(one.silent_seconds)}" for one in stale
     ]
-    stuck = [handler for one in alive for handler in one.stuck]
-    parts += [f"a handler of task {one.task_id} ({one.kind}) does not stop" for one in stuck]
+    stuck = [
+        f"a handler of task {handler.task_id} ({handler.kind}) does not stop"
+        for one in alive
+        for handler in one.stuck
+    ]
+    parts += [*text.few(silent, NAMED), *text.few(stuck, NAMED)]
     return Concern("workers", Grade.DEGRADED if stale or stuck else Grade.OK, "; ".join(parts))
 
 
@@ -186,17 +195,12 @@ def subscribers(found: Sequence["Subscriber"]) -> Concern:
         for one in found
         if not one.has_lapsed and one.behind > FAR_BEHIND
     ]
-    detail = "; ".join([text.count(len(found), "subscriber"), *_few(lapsed + behind)])
+    detail = "; ".join([text.count(len(found), "subscriber"), *text.few(lapsed + behind, NAMED)])
     return Concern("subscribers", Grade.DEGRADED if lapsed or behind else Grade.OK, detail)
 
 
-def _some(texts: list[str]) -> str:
-    return ", ".join(_few(texts))
-
-
-def _few(texts: list[str]) -> list[str]:
-    more = len(texts) - NAMED
-    return texts if more <= 0 else [*texts[:NAMED], f"and {more:,} more"]
+def _some(texts: Sequence[str], total: int | None = None) -> str:
+    return ", ".join(text.few(texts, NAMED, total))
 
 
 def _size_of(path: str) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from outlast import ReportDocument
 
 LISTED = 100
+LEFT_ALONE_NAMED = 10
 MOST_LISTED = 100_000
 
 
@@ -73,7 +74,9 @@ def _blocks(found: "ReportDocument") -> list[Table | Lines]:
             numbers=frozenset({"pid", "put back", "failed"}),
             title=f"dead workers: {len(found.dead_workers)}", empty="None.",
         ),
-        Lines([*(f"Error: {error}" for error in found.errors), *_footnotes(found)]),
+        Lines([
+            *_left_alone(found), *(f"Error: {error}" for error in found.errors), *_footnotes(found),
+        ]),
     ]  # fmt: skip
 
 
@@ -86,10 +89,18 @@ def _heading(found: "ReportDocument") -> list[str]:
     ]
 
 
+def _left_alone(found: "ReportDocument") -> list[str]:
+    if not found.tasks_skipped:
+        return []
+    named = ", ".join(text.few(found.skipped_tasks, LEFT_ALONE_NAMED, found.tasks_skipped))
+    return [f"Left alone by policy: {named}"]
+
+
 def _footnotes(found: "ReportDocument") -> list[str]:
     lines = []
     if found.next_after is not None:
         lines.append(f"(more tasks: --run {found.run_id} --after {found.next_after})")
     if found.runs_without_findings_since:
-        lines.append(f"({found.runs_without_findings_since} runs since then had nothing to tell)")
+        runs = text.count(found.runs_without_findings_since, "run")
+        lines.append(f"({runs} since then had nothing to tell)")
     return lines

@@ -3,6 +3,7 @@
 import json
 import os
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,6 +82,12 @@ def size(count_bytes: int) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun: 1 task, 2 tasks."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def few(texts: Sequence[str], limit: int, total: int | None = None) -> list[str]:
+    """The first of them, and how many more there are."""
+    more = (len(texts) if total is None else total) - min(len(texts), limit)
+    return [*texts[:limit], f"and {more:,} more"] if more > 0 else list(texts)
 
 
 def cut(text: str, width: int) -> str:

@@ -33,7 +33,8 @@ class TaskFigures:
 class LeaseFigures:
     """The leases that are out, those not renewed for two minutes, and the mean time since then.
 
-    `ran_out` counts those whose time is over, by the clock they run on.
+    `ran_out` counts those whose time is over, by the clock they run on, and that recovery does not
+    leave alone because of their kind.
     """
 
     active: int

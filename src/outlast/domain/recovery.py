@@ -103,6 +103,10 @@ class RecoveryReport:
     locks_freed: int = 0
     tasks_pending_after: int = 0
     suspects: tuple["Suspect", ...] = ()
+    """The worst of those that were orphaned again and again; `suspect_count` counts all."""
+    suspect_count: int = 0
+    skipped_task_ids: tuple[str, ...] = ()
+    """The first hundred of those that policy leaves alone."""
 
     @property
     def orphaned_tasks_found(self) -> int:
@@ -154,6 +158,12 @@ class RecoveryStatus:
     last: RecoveryReport | None
     is_running: bool = False
     """A run has begun and is not over, of a process that lives."""
+    suspect_count: int = 0
+    """All that were orphaned again and again; `suspects` are the worst of them."""
+    left_alone: int = 0
+    """Orphans that recovery leaves to a person because of their kind."""
+    left_alone_ids: tuple[str, ...] = ()
+    """The first of them."""
 
     @property
     def is_degraded(self) -> bool:

@@ -87,14 +87,18 @@ class ReportDocument:
     failed_recoveries: int
     tasks_held: int
     tasks_skipped: int
+    skipped_tasks: tuple[str, ...]
+    """The first hundred that policy leaves alone, for a person to decide about."""
     recovered_tasks: tuple[TaskLine, ...]
     recovered_tasks_not_listed: int
+    """How many follow behind those."""
     next_after: int | None
     """Behind which position the next page of them begins, if there may be one."""
     unrecovered_tasks: tuple[dict[str, str], ...]
     dead_workers: tuple[WorkerLine, ...]
     stale_workers: tuple[str, ...]
     repeatedly_orphaned: tuple[Suspect, ...]
+    repeatedly_orphaned_not_listed: int
     steps: tuple[StepLine, ...]
     was_successful: bool
     runs_without_findings_since: int
@@ -117,9 +121,9 @@ def document(
     tasks: Sequence[RecoveredTask],
     empty_runs_since: int = 0,
     *,
-    has_more: bool = False,
+    following: int = 0,
 ) -> ReportDocument:
-    """The run with as many of its tasks as are given."""
+    """The run with as many of its tasks as are given, and how many come behind them."""
     integrity, after = report.integrity, report.integrity_after
     listed = tuple(map(task_line, tasks))
     moved = report.tasks_put_back + report.tasks_failed
@@ -145,15 +149,17 @@ def document(
         failed_recoveries=report.failed_recoveries,
         tasks_held=report.tasks_held,
         tasks_skipped=report.tasks_skipped,
+        skipped_tasks=report.skipped_task_ids,
         recovered_tasks=listed,
-        recovered_tasks_not_listed=max(0, moved - len(listed)),
-        next_after=tasks[-1].pos if tasks and has_more else None,
+        recovered_tasks_not_listed=following,
+        next_after=tasks[-1].pos if tasks and following else None,
         unrecovered_tasks=tuple(
             {"task_id": one.task_id, "error": one.error} for one in report.unrecovered
         ),
         dead_workers=tuple(_worker_line(one, report, listed) for one in report.dead_workers),
         stale_workers=report.stale_workers,
         repeatedly_orphaned=report.suspects,
+        repeatedly_orphaned_not_listed=max(0, report.suspect_count - len(report.suspects)),
         steps=tuple(StepLine(one.name, one.outcome, one.seconds) for one in report.steps),
         was_successful=report.was_successful(),
         runs_without_findings_since=empty_runs_since,
@@ -236,8 +242,7 @@ def _lines(shown: ReportDocument) -> Iterator[str]:
     yield from (
         f"  - {one['task_id']}: NOT RECOVERED ({one['error']})" for one in shown.unrecovered_tasks
     )
-    if shown.recovered_tasks_not_listed:
-        yield f"  - and {shown.recovered_tasks_not_listed} more"
+    yield from _more(shown.recovered_tasks_not_listed)
     yield from _apart(shown)
     yield ""
     yield f"Dead Workers: {len(shown.dead_workers)}"
@@ -262,16 +267,25 @@ def _apart(shown: ReportDocument) -> Iterator[str]:
         yield f"Held For Approval: {shown.tasks_held}"
     if shown.tasks_skipped:
         yield f"Left Alone By Policy: {shown.tasks_skipped}"
+        yield from (f"  - {task_id}" for task_id in shown.skipped_tasks)
+        yield from _more(shown.tasks_skipped - len(shown.skipped_tasks))
 
 
 def _again_and_again(shown: ReportDocument) -> Iterator[str]:
     if shown.repeatedly_orphaned:
         yield ""
-        yield f"Repeatedly Orphaned: {len(shown.repeatedly_orphaned)}"
+        unlisted = shown.repeatedly_orphaned_not_listed
+        yield f"Repeatedly Orphaned: {len(shown.repeatedly_orphaned) + unlisted}"
         yield from (
             f"  - {one.task_id}: {one.recoveries} times; {one.likely_cause}"
             for one in shown.repeatedly_orphaned
         )
+        yield from _more(unlisted)
+
+
+def _more(number: int) -> Iterator[str]:
+    if number > 0:
+        yield f"  - and {number} more"
 
 
 def _after(shown: ReportDocument) -> Iterator[str]:

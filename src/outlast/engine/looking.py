@@ -4,7 +4,7 @@ from typing import Any
 
 from outlast.domain.duration import Duration
 from outlast.domain.figures import Backlog, LeaseFigures, Stats
-from outlast.domain.lifecycle import Status
+from outlast.domain.lifecycle import RecoveryAction, Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.orphans import Patience
 from outlast.domain.task import Checkpoint, Group, Move, Task
@@ -12,6 +12,7 @@ from outlast.domain.words import status_named
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.engine import checkpoint
 from outlast.engine.handle import StoreHandle
+from outlast.engine.session import policy_of
 from outlast.engine.snapshot import Snapshot
 from outlast.engine.vigil import wait_for
 from outlast.engine.why import why
@@ -88,7 +89,8 @@ class Looking:
 
     def leases(self) -> LeaseFigures:
         """How many leases are out, how many of them were not renewed lately or have run out."""
-        return self._handle.look().leases(self._handle.now())
+        policy = policy_of(self._handle.settings)
+        return self._handle.look().leases(self._handle.now(), policy)
 
     def paused_queues(self) -> list[str]:
         """The queues that hand out nothing, by name."""
@@ -137,7 +139,9 @@ class Looking:
     def why(self, task_id: str) -> str:
         """Why a task does not run, or what became of it, in one sentence."""
         task = self.get(task_id)
-        return why(self._handle.look(), task, self._handle.now(), self._patience)
+        is_spared = self._handle.settings.action_for(task.kind) is RecoveryAction.NONE
+        reads, now = self._handle.look(), self._handle.now()
+        return why(reads, task, now, self._patience, is_spared=is_spared)
 
     def checkpoints(
         self, task_id: str | None, type: str | None = None, limit: int = 10_000

@@ -123,11 +123,13 @@ class _Run:
         if not done.has_findings:
             return done
         healed = done.healed
-        moved = healed.put_back or healed.failed
+        done = replace(done, tasks_pending_after=self._store.pending_count())
+        if not (healed.put_back or healed.failed):
+            return done
         return replace(
             done,
-            tasks_pending_after=self._store.pending_count(),
-            suspects=self._store.suspects(SUSPECTS_LISTED) if moved else (),
+            suspects=self._store.suspects(SUSPECTS_LISTED),
+            suspect_count=self._store.suspect_count(),
         )
 
     def _close(self, run_id: int, opened: Opened, error: BaseException) -> None:

@@ -17,19 +17,29 @@ PATIENCE = Patience(stale_ms=90_000, grace_ms=10_000)
 SHOWN_CHARACTERS = 200
 AHEAD_LIMIT = 1000
 
+_DUE = "recovery is due and the next claim may put it back"
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (0, "s"))
 
 
-def why(store: StoreReads, task: Task, now: Instant, patience: Patience = PATIENCE) -> str:
-    """Why the task does not run, or what became of it."""
+def why(
+    store: StoreReads,
+    task: Task,
+    now: Instant,
+    patience: Patience = PATIENCE,
+    *,
+    is_spared: bool = False,
+) -> str:
+    """Why the task does not run, or what became of it; recovery may leave its kind alone."""
     if task.status is Status.RUNNING:
-        return _why_running(store, task, now, patience)
+        return _why_running(store, task, now, patience, is_spared)
     if task.status is Status.PENDING:
         return _why_pending(store, task, now, patience)
     return _why_final(store, task)
 
 
-def _why_running(store: StoreReads, task: Task, now: Instant, patience: Patience) -> str:
+def _why_running(
+    store: StoreReads, task: Task, now: Instant, patience: Patience, is_spared: bool
+) -> str:
     holder = store.holder_of(task, now, patience)
     text = f"running, attempt {task.attempt}"
     if holder is None:
@@ -42,8 +52,13 @@ def _why_running(store: StoreReads, task: Task, now: Instant, patience: Patience
         text += f" with a lease until {_second(task.lease_expires_at)}"
     if holder.state in (WorkerState.DEAD, WorkerState.LEFT) or holder.lease_ran_out:
         ran_out = ", which ran out" if holder.lease_ran_out else ""
-        text += f"{ran_out}; recovery is due and the next claim may put it back"
+        text += f"{ran_out}; {_to_person(task) if is_spared else _DUE}"
     return text
+
+
+def _to_person(task: Task) -> str:
+    force = f"outlast task force retry|fail {task.id}"
+    return f"recovery leaves kind {task.kind} to a person: {force} (or app.force)"
 
 
 def _holder(holder: Holder) -> str:
@@ -63,10 +78,14 @@ def _why_pending(store: StoreReads, task: Task, now: Instant, patience: Patience
         return f"delayed until {_millisecond(task.not_before)}{_after_its_past(task)}"
     if task.parked is Parked.PARTIAL:
         return "parked because its payload was damaged on disk; restore it, or cancel the task"
+    if task.parked is Parked.HOLD and store.is_held_by_recovery(task.id):
+        approve = f"outlast queue approve {task.id} (or app.approve_recovery)"
+        return f"recovery put it back and holds it for approval: {approve}{_after_its_past(task)}"
     if task.parked not in (None, Parked.DELAY):
-        return f"parked because of {task.parked}; unpark it to let it run"
+        forced = f"outlast task force pending {task.id} (or app.unpark)"
+        return f"parked because of {task.parked}; to let it run: {forced}"
     if store.paused(task.queue):
-        return f"queue {task.queue} is paused; unpause it to let it run"
+        return f"queue {task.queue} is paused: outlast queue resume {task.queue} (or app.unpause)"
     if attempts_spent(task.attempt, task.max_retries, task.max_recoveries):
         spent = f"{task.attempt} of {attempt_limit(task.max_retries, task.max_recoveries)}"
         return f"pending: every attempt is used up ({spent}), and the next claim will fail it"

@@ -23,6 +23,7 @@ from outlast.store.records import (
     KeyRecord,
     RecoveryPolicy,
     SchemaReport,
+    Spared,
 )
 
 
@@ -74,6 +75,10 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """How many tasks that recovery put back wait for approval."""
         ...
 
+    def is_held_by_recovery(self, task_id: str) -> bool:
+        """Whether recovery put a task back and it waits for approval."""
+        ...
+
     def is_recovering(self) -> bool:
         """Whether a process is in the middle of a recovery run."""
         ...
@@ -82,12 +87,24 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """Tasks that were orphaned again and again, the worst first."""
         ...
 
+    def suspect_count(self) -> int:
+        """How many tasks were orphaned again and again."""
+        ...
+
+    def spared(self, now: Instant, policy: RecoveryPolicy, limit: int) -> Spared:
+        """The orphans that a policy leaves alone because of their kind."""
+        ...
+
     def recovery_settings(self) -> str | None:
         """The recovery settings that whoever served last has left, as JSON."""
         ...
 
     def recovered(self, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
         """The tasks a run moved, a page at a time."""
+        ...
+
+    def recovered_count(self, run_id: int, after: int) -> int:
+        """How many tasks a run moved behind a position of the stream."""
         ...
 
     def telling_run(self, run_id: int | None) -> tuple[RecoveryReport, int] | None:
@@ -162,8 +179,11 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """The queues that hand out nothing, by name."""
         ...
 
-    def leases(self, now: Instant) -> LeaseFigures:
-        """How many leases are out, how many of them were not renewed lately or have run out."""
+    def leases(self, now: Instant, policy: RecoveryPolicy | None = None) -> LeaseFigures:
+        """How many leases are out, how many of them were not renewed lately or have run out.
+
+        Of kinds that a policy leaves alone, none counts as run out.
+        """
         ...
 
     def ids_beginning(self, start: str, limit: int) -> list[str]:

@@ -214,6 +214,17 @@ class Unfit(NamedTuple):
     error: str
 
 
+class Spared(NamedTuple):
+    """Orphans that recovery leaves alone because of their kind."""
+
+    number: int
+    task_ids: tuple[str, ...]
+    """The first of them."""
+
+
+NOBODY_SPARED = Spared(0, ())
+
+
 class Healed(NamedTuple):
     """What one pass of healing did, or would do."""
 
@@ -226,6 +237,8 @@ class Healed(NamedTuple):
     unfit: tuple[Unfit, ...] = ()
     stale_workers: tuple[str, ...] = ()
     locks_freed: int = 0
+    skipped_ids: tuple[str, ...] = ()
+    """The first hundred of those that were skipped."""
 
 
 class Batch(NamedTuple):
@@ -291,6 +304,7 @@ class RunEnd:
     is_after_a_crash: bool = False
     tasks_pending_after: int = 0
     suspects: tuple[Suspect, ...] = ()
+    suspect_count: int = 0
     was_stopped: bool = False
     """Something was raised before its end."""
 

@@ -5,7 +5,8 @@ from outlast.clock import Instant
 from outlast.domain.figures import Backlog, CheckpointFigures, LeaseFigures, Stats, TaskFigures
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import utc_of
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.orphans import ALL_KINDS
+from outlast.store.sqlite.transaction import Transaction, Values
 
 STALE_LEASE_MS = 120_000
 MOST_CHECKPOINTS = 10
@@ -55,12 +56,12 @@ def stats(tx: Transaction, now: Instant, stale_ms: int) -> Stats:
     )
 
 
-def leases(tx: Transaction, now: Instant) -> LeaseFigures:
+def leases(tx: Transaction, now: Instant, kinds: Values = ALL_KINDS) -> LeaseFigures:
     """The leases that are out; whether one's time is over says the clock it runs on."""
     row = tx.row("lease_figures", {"now": now.utc_ms, "stale_ms": STALE_LEASE_MS})
     active, stale, mean_minutes = row or (0, 0, None)
     values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": _host.boot_id()}
-    return LeaseFigures(active, stale, mean_minutes, tx.value("leases_ran_out", values))
+    return LeaseFigures(active, stale, mean_minutes, tx.value("leases_ran_out", values | kinds))
 
 
 def paused(tx: Transaction) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.orphans import Judgement, Liveness, Patience, Sign
-from outlast.store.records import RecoveryPolicy
+from outlast.store.records import NOBODY_SPARED, RecoveryPolicy, Spared
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, judge
 from outlast.store.sqlite.readers import Readers
@@ -83,20 +83,22 @@ def held_by(tx: Transaction, peer: Peer, limit: int, kinds: Values = ALL_KINDS) 
     return standings(tx, "orphans_of_incarnation", values | kinds)
 
 
-def spared_count(
-    readers: Readers, dead: Sequence[Judged], now: Instant, policy: RecoveryPolicy
-) -> int:
-    """How many orphans are left alone because of their kind."""
+def spared(
+    readers: Readers, dead: Sequence[Judged], now: Instant, policy: RecoveryPolicy, limit: int
+) -> Spared:
+    """The orphans that are left alone because of their kind: how many, and the first of them."""
     kinds = kinds_concerned(policy)
     if kinds == ALL_KINDS:
-        return 0
+        return NOBODY_SPARED
     values = {
         "dead": json.dumps([found.peer.incarnation for found in dead]),
         "boot_id": _host.boot_id(),
         "mono": now.mono_ms,
         "now": now.utc_ms,
+        "limit": limit,
     }
-    return int(readers.read("counting", lambda tx: tx.value("spared_count", values | kinds)))
+    rows = readers.read("counting", lambda tx: tx.rows("spared", values | kinds))
+    return Spared(rows[0][1], tuple(one for one, _ in rows)) if rows else NOBODY_SPARED
 
 
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:

@@ -12,7 +12,7 @@ from outlast.domain.recovery import (
     Suspect,
     likely_cause,
 )
-from outlast.store.records import RecoveryPolicy
+from outlast.store.records import RecoveryPolicy, Spared
 from outlast.store.sqlite import runs
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged
@@ -24,6 +24,7 @@ from outlast.store.sqlite.orphans import (
     kinds_concerned,
     leases_ran_out,
     names,
+    spared,
 )
 from outlast.store.sqlite.planning import Planner
 from outlast.store.sqlite.readers import Readers
@@ -107,6 +108,11 @@ class RecoveryReading:
         """How many tasks that recovery put back wait for approval."""
         return int(self._read("counting", lambda tx: tx.value("held_recoveries")))
 
+    def is_held_by_recovery(self: Asked, task_id: str) -> bool:
+        """Whether recovery put a task back and it waits for approval."""
+        held = {"id": task_id}
+        return bool(self._read("reading a task", lambda tx: tx.value("is_held_by_recovery", held)))
+
     def is_recovering(self: Asked) -> bool:
         """Whether a process is in the middle of a recovery run: it holds the lock for it."""
         return self._folder.is_being_recovered()
@@ -125,6 +131,14 @@ class RecoveryReading:
                  others) in rows
         )  # fmt: skip
 
+    def suspect_count(self: Asked) -> int:
+        """How many tasks were orphaned again and again."""
+        return int(self._read("counting", lambda tx: tx.value("suspect_count")))
+
+    def spared(self: Asked, now: Instant, policy: RecoveryPolicy, limit: int) -> Spared:
+        """The orphans that a policy leaves alone because of their kind."""
+        return spared(self._readers, self._dead(now, policy.patience), now, policy, limit)
+
     def recovery_settings(self: Asked) -> str | None:
         """The recovery settings that whoever served last has left, as JSON."""
         key = {"key": runs.RECOVERY_SETTINGS}
@@ -134,6 +148,10 @@ class RecoveryReading:
     def recovered(self: Asked, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
         """The tasks a run moved, a page at a time."""
         return self._read("reading a run", lambda tx: runs.recovered(tx, run_id, after, limit))
+
+    def recovered_count(self: Asked, run_id: int, after: int) -> int:
+        """How many tasks a run moved behind a position of the stream."""
+        return self._read("reading a run", lambda tx: runs.recovered_count(tx, run_id, after))
 
     def telling_run(self: Asked, run_id: int | None) -> tuple[RecoveryReport, int] | None:
         """A run, or the newest with something to tell, and how many found nothing since."""

@@ -9,7 +9,7 @@ from outlast.clock import Instant
 from outlast.domain.events import RECOVERY_COMPLETED, RECOVERY_STARTED
 from outlast.domain.lifecycle import RECOVERY
 from outlast.domain.recovery import RecoveredTask, RecoveryReport
-from outlast.domain.task import utc, utc_of
+from outlast.domain.task import stamp_of, utc, utc_of
 from outlast.domain.worker import PreviousStop
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite.audit import CRASH_RECOVERY, Act, add_audit
@@ -86,7 +86,7 @@ def _put_on_record(
     data = counts | {
         "dead_workers": len(done.dead_workers),
         "duration_seconds": max(0, now.utc_ms - started_at) / 1000,
-        "previous_crash_at": None if crashed_at is None else utc_of(crashed_at).isoformat(),
+        "previous_crash_at": None if crashed_at is None else stamp_of(crashed_at),
         "errors": len(done.errors) + len(done.unrecovered),
     }
     act = Act(
@@ -144,6 +144,8 @@ def _report(row: tuple[Any, ...]) -> RecoveryReport:
         tasks_pending_after=done.tasks_pending_after,
         locks_freed=done.healed.locks_freed,
         suspects=done.suspects,
+        suspect_count=max(done.suspect_count, len(done.suspects)),
+        skipped_task_ids=done.healed.skipped_ids,
     )
 
 
@@ -158,3 +160,8 @@ def recovered(tx: Transaction, run_id: int, after: int, limit: int) -> list[Reco
         for (pos, task_id, kind, worker, status, reason, attempt, max_retries, max_recoveries,
              error, at) in rows
     ]  # fmt: skip
+
+
+def recovered_count(tx: Transaction, run_id: int, after: int) -> int:
+    """How many tasks a run moved behind a position of the stream."""
+    return int(tx.value("recovered_count", {"run_id": run_id, "after": after}))
