@@ -127,14 +127,21 @@ class TaskCancelled(OutlastError):
 class LockHeld(OutlastError):
     """Another holder has the named lock."""
 
-    def __init__(self, name: str, holder: str, until: datetime) -> None:
+    def __init__(
+        self, name: str, holder: str, until: datetime, *, has_waited: bool = False
+    ) -> None:
+        advice = "wait longer" if has_waited else "give wait= the time you can wait"
         super().__init__(
             f"lock {name!r} is held by {holder} until {until:%H:%M:%S} UTC unless it is extended;"
-            " try again later, or give wait= the time you can wait"
+            f" try again later, or {advice}"
         )
         self.name = name
         self.holder = holder
         self.until = until
+
+    def after_waiting(self) -> "LockHeld":
+        """The same for one who has waited for it in vain."""
+        return LockHeld(self.name, self.holder, self.until, has_waited=True)
 
 
 class LockLost(OutlastError):
@@ -239,8 +246,8 @@ class PayloadDamaged(StoreError):
 class DatabaseError(StoreError):
     """The engine refused an operation."""
 
-    def __init__(self, context: str, cause: BaseException) -> None:
-        super().__init__(f"{context} failed: {type(cause).__name__}: {cause}")
+    def __init__(self, context: str, cause: BaseException, advice: str = "") -> None:
+        super().__init__(f"{context} failed: {type(cause).__name__}: {cause}{advice}")
         self.context = context
 
 

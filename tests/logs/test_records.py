@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import Outlast, Settings
+from outlast import Context, Outlast, Settings
 from outlast.logs import FIELDS, IDS_LISTED, JsonFormatter, about, logger
 from outlast.testing import ManualClock
 from tests.docs.pages import DOCS, SOURCE, section, spans, table
@@ -118,6 +118,24 @@ def test_what_a_workers_clerk_says_arrives_with_what_it_is_about(database: Path,
     assert [vars(one)["attempt"] for one in failures] == [1, 2]
     assert {vars(one)["reason"] for one in failures} == {"ValueError"}
     assert {vars(one)["worker"] for one in failures} == {"w1"}
+
+
+def test_a_task_that_was_taken_from_its_worker_is_not_said_to_have_failed(
+    database: Path, log: Kept
+) -> None:
+    app = Outlast(database)
+
+    @app.task
+    def hangs(ctx: Context) -> None:
+        app.force("t1", "fail", by="ada")
+        ctx.checkpoint("iteration_end", {})
+
+    with app:
+        hangs.using(id="t1").enqueue()
+        app.worker(name="w1").run(until_empty=True)
+    assert not [one for one in log.records if " failed in attempt " in one.getMessage()]
+    (stopped,) = [one for one in log.records if " stopped in attempt 1: " in one.getMessage()]
+    assert (vars(stopped)["reason"], vars(stopped)["worker"]) == ("LeaseLost", "w1")
 
 
 def test_no_record_holds_a_payload_a_result_or_the_message_of_a_handlers_error(

@@ -14,6 +14,7 @@ from outlast.cli.records import first_line
 from outlast.cli.stores import opened
 from outlast.cli.verbs import Common, Verb, watch_option, with_common
 from outlast.cli.views import Lines, View, put, show_or_watch
+from outlast.errors import TaskNotFound
 
 if TYPE_CHECKING:
     from outlast import Event, Outlast
@@ -64,7 +65,7 @@ def events(
         raise click.UsageError("--watch shows the newest; leave --follow and --after out")
     with opened(common) as app:
         wanted = list(kinds) or None
-        task = None if task is None else named(app, task)
+        task = None if task is None else _known(app, named(app, task), follow)
         if watch is not None:
             show_or_watch(
                 common, watch, lambda: _newest(app.newest_events(last, kinds=wanted, task=task))
@@ -81,6 +82,13 @@ def events(
         except KeyboardInterrupt:
             return Exit.FINE
     return Exit.FINE
+
+
+def _known(app: "Outlast", task_id: str, is_awaited: bool) -> str:
+    """A task that is there, or was and has left events; who follows may wait for one to come."""
+    if is_awaited or task_id in app.ids(task_id, 1) or app.newest_events(1, task=task_id):
+        return task_id
+    raise TaskNotFound(task_id)
 
 
 def _newest(found: "Sequence[Event]") -> View:

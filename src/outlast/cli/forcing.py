@@ -22,6 +22,7 @@ from outlast.cli.stores import opened
 from outlast.cli.text import count
 from outlast.cli.verbs import Common, Verb, with_common
 from outlast.cli.views import Lines, View, show
+from outlast.domain.acts import NOT_THERE
 from outlast.errors import InvalidTransition, TaskNotFound
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def force(
 def _add(outcome: Outcome, batch: "Sequence[Forced]") -> None:
     for one in batch:
         if one.refused is not None:
-            outcome.skip(one.task_id, one.refused, Exit.NO)
+            is_there = one.status != NOT_THERE
+            outcome.skip(one.task_id, one.refused, Exit.NO if is_there else Exit.NO_TASK)
             continue
         outcome.done.append(
             {"id": one.task_id, "changed": one.is_changed, "status": one.status}

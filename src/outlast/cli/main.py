@@ -1,6 +1,7 @@
 """The command `outlast`: where a call begins, and where an error becomes a sentence and a code."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -14,6 +15,13 @@ from outlast.errors import OutlastError
 
 PROGRAM = "outlast"
 COMPLETION_VARIABLE = "_OUTLAST_COMPLETE"
+
+# What click says by the names of its own types, in plain words.
+_PLAIN = {
+    "is not a valid integer range": "is not a whole number",
+    "is not a valid float range": "is not a number",
+}
+_LINE_END = re.compile(r"\s*\n\s*")
 
 COMMANDS = {
     "up": Lazy("outlast.cli.up", "up", "Recover, work and watch, in one process."),
@@ -104,7 +112,9 @@ def _explained(error: BaseException) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
-    message = error.format_message().rstrip(".")
+    message = _LINE_END.sub(" ", error.format_message().rstrip("."))
+    for theirs, ours in _PLAIN.items():
+        message = message.replace(theirs, ours)
     if isinstance(error, click.UsageError) and error.ctx is not None:
         return f"{message}; see '{error.ctx.command_path} --help'"
     return message

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from outlast.cli.exits import Exit
+
 if TYPE_CHECKING:
     from outlast import Outlast
 
@@ -16,9 +18,15 @@ def named(app: "Outlast", given: str) -> str:
 
     An id in full always means itself, even if others begin like it.
     """
-    found = app.ids(given, _NAMED_AT_MOST + 1) if len(given) >= SHORTEST else []
+    found = app.ids(given, _NAMED_AT_MOST + 1) if given else []
     if given in found or not found:
         return given
+    if len(given) < SHORTEST:
+        refused = click.UsageError(
+            f"no task {given}; of an id that begins so give at least {SHORTEST} characters"
+        )
+        refused.exit_code = Exit.NO_TASK
+        raise refused
     if len(found) == 1:
         return found[0]
     shown = ", ".join(found[:_NAMED_AT_MOST])

@@ -98,7 +98,8 @@ class Verb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Let --watch stand without a number, whatever follows it."""
         if any(param.name == "watch" for param in self.params):
-            args = _with_seconds(args)
+            takes_words = any(isinstance(param, click.Argument) for param in self.params)
+            args = _with_seconds(args, takes_words)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -113,11 +114,13 @@ class Verb(click.Command):
         _format_options(self, ctx, formatter)
 
 
-def _with_seconds(args: list[str]) -> list[str]:
+def _with_seconds(args: list[str], takes_words: bool) -> list[str]:
+    """A word that cannot be anything else is taken for the number, and refused if it is none."""
     given = []
     for place, word in enumerate(args):
         follows = args[place + 1] if place + 1 < len(args) else ""
-        lacks_number = word == "--watch" and not _SECONDS.fullmatch(follows)
+        is_other = takes_words or not follows or follows.startswith("-")
+        lacks_number = word == "--watch" and is_other and not _SECONDS.fullmatch(follows)
         given.append(f"--watch={WATCH_SECONDS:g}" if lacks_number else word)
     return given
 

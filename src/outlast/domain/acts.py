@@ -18,6 +18,9 @@ from outlast.domain.names import checked_name
 from outlast.errors import InvalidInput, InvalidTransition
 
 LIBRARY = "library"
+MAX_REASON_CHARACTERS = 1000
+NOT_THERE = "none"
+"""Stands for the status of a task that there is not."""
 
 
 class Act(StrEnum):
@@ -78,6 +81,16 @@ def signed(by: str, source: str = LIBRARY, reason: str | None = None) -> Signatu
     """The checked name of who acts, as it stands in the record."""
     actor = NAMED_OPERATOR + checked_name(by, "by")
     return Signature(actor, checked_name(source, "source"), reason)
+
+
+def checked_reason(reason: str | None) -> str | None:
+    """What for, in a sentence or two; or nothing."""
+    is_text = isinstance(reason, str) and reason.strip()
+    if reason is not None and not (is_text and len(reason) <= MAX_REASON_CHARACTERS):
+        raise InvalidInput(
+            f"reason must be a text of 1 to {MAX_REASON_CHARACTERS} characters that says what for"
+        )
+    return reason
 
 
 def checked_force(action: str) -> Act:

@@ -103,9 +103,12 @@ class InHand:
             self.release(job)
             return
         if ended.error is not None:
+            # Who has lost its lease has not failed: the task is in other hands, or settled.
+            is_lost = job.grant not in self.open or ended.error_type == LeaseLost.__name__
             self._session.log.warning(
-                "task %s (%s) failed in attempt %d: %s",
-                job.claimed.task_id, job.claimed.kind, job.claimed.attempt, ended.error_type,
+                "task %s (%s) %s in attempt %d: %s",
+                job.claimed.task_id, job.claimed.kind, "stopped" if is_lost else "failed",
+                job.claimed.attempt, ended.error_type,
                 extra=job.fields() | about(worker=self._worker, reason=ended.error_type),
             )  # fmt: skip
         if ended.error is None and ended.peak_memory_bytes is None:

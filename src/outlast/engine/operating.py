@@ -14,6 +14,7 @@ from outlast.domain.acts import (
     Forced,
     Signature,
     checked_force,
+    checked_reason,
     signed,
 )
 from outlast.domain.lifecycle import Parked, Status
@@ -230,6 +231,7 @@ def _perhaps(by: str | None, source: str) -> Signature | None:
 
 
 def _signed_for(by: str, source: str, reason: str | None) -> Signature:
+    reason = checked_reason(reason)
     return signed(by, source, None if reason is None else settle.error_text(reason))
 
 

@@ -84,6 +84,9 @@ def _configure(connection: apsw.Connection, synchronous: str) -> None:
             raise StoreError(f"SQLite did not accept PRAGMA {name}={value}; use another build")
 
 
+_IS_DAMAGED = "; the file is damaged; keep a copy of it and of its -wal, and restore a backup"
+
+
 def refuse_foreign_file(connection: apsw.Connection, path: Path) -> bool:
     """Whether the file is ours; False for a new, empty one, an error for anything else."""
     try:
@@ -153,4 +156,6 @@ def explained(error: apsw.Error, context: str, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.NotADBError):
         return NotAStore(f"{path} is not an Outlast store; choose another path")
+    if isinstance(error, apsw.CorruptError):
+        return DatabaseError(context, error, _IS_DAMAGED)
     return DatabaseError(context, error)

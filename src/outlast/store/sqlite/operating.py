@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from outlast.clock import Instant
-from outlast.domain.acts import Act, Signature, cause_of
+from outlast.domain.acts import NOT_THERE, Act, Signature, cause_of
 from outlast.domain.events import PARKED, QUEUE_PAUSED, QUEUE_RESUMED, UNPARKED
 from outlast.domain.lifecycle import FINAL, Cause, Status, decide
 from outlast.errors import InvalidTransition, OutlastError, TaskNotFound
@@ -90,7 +90,7 @@ class _Acting:
     def _decide(self, order: Order) -> Done:
         row = self._tx.row("situation_by_id", {"id": order.task_id})
         if row is None:
-            return Done(order.task_id, "", "none", False, error=TaskNotFound(order.task_id))
+            return Done(order.task_id, "", NOT_THERE, False, error=TaskNotFound(order.task_id))
         standing = Standing(*row)
         try:
             return self._apply(order, standing)
