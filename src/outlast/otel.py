@@ -6,7 +6,7 @@ of errors are in no span.
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from outlast.engine.run import Ended
 from outlast.engine.tracing import Tracing
@@ -23,6 +23,7 @@ SYSTEM = "outlast"
 _W3C = TraceContextTextMapPropagator()
 
 
+@runtime_checkable
 class Instrumentable(Protocol):
     """An `Outlast` or an `AsyncOutlast`."""
 
@@ -37,12 +38,23 @@ def instrument(app: Instrumentable, tracer_provider: trace.TracerProvider | None
     Call it at module level, so that handlers in processes of their own are traced too. Without a
     provider the global one counts, whenever it is set.
     """
+    _check(app)
+    if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
+        raise InvalidInput(
+            f"tracer_provider must be a TracerProvider of OpenTelemetry, not {tracer_provider!r}"
+        )
     app.use_tracing(OtelTracing(trace.get_tracer(SYSTEM, tracer_provider=tracer_provider)))
 
 
 def uninstrument(app: Instrumentable) -> None:
     """Make no more spans."""
+    _check(app)
     app.use_tracing(None)
+
+
+def _check(app: object) -> None:
+    if not isinstance(app, Instrumentable):
+        raise InvalidInput(f"only an Outlast or an AsyncOutlast can be traced, not {app!r}")
 
 
 class OtelTracing:

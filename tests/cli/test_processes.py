@@ -120,8 +120,7 @@ def test_watching_prints_one_json_document_a_line_until_ctrl_c(
     assert type(first) is type(second)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=DEADLINE_SECONDS)
-    assert process.returncode == 130
-    assert "Traceback" not in errors
+    assert (process.returncode, errors) == (0, "")
 
 
 def test_watching_sees_what_changes_and_ends_with_a_final_task(store: Path) -> None:
@@ -182,7 +181,7 @@ def test_a_watched_view_on_a_terminal_is_redrawn_and_ends_on_ctrl_c(store: Path)
         terminal.until("\x1b[2J")
         terminal.write("\x03")
         terminal.process.send_signal(signal.SIGINT)
-        assert terminal.finish() == 130
+        assert terminal.finish() == 0
 
 
 def test_a_setting_in_the_environment_that_cannot_be_is_told_in_one_sentence(store: Path) -> None:

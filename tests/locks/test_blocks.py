@@ -1,5 +1,6 @@
 """Locks around blocks: renewed as long as they run, given back at their end, known to be lost."""
 
+import logging
 import os
 import threading
 import time
@@ -105,18 +106,54 @@ def test_who_lost_its_lock_learns_of_it_from_check_and_at_the_end_of_the_block(
 
 
 def test_an_error_of_the_block_is_not_hidden_by_the_loss_and_gives_the_lock_back(
-    app: Outlast, clock: ManualClock
+    app: Outlast, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The loss is not hidden either: it stands in the error's notes, and in the log."""
     with pytest.raises(ZeroDivisionError), app.lock("x", ttl=10):
         raise ZeroDivisionError
     assert app.current_lock("x") is None
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
     def fails_late() -> None:
         clock.advance(10)
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), app.lock("x", ttl=10):
+    with pytest.raises(ZeroDivisionError) as caught, app.lock("x", ttl=10):
         fails_late()
+    (note,) = caught.value.__notes__
+    assert note.startswith("lock 'x' is not held any more at the end of its block")
+    (said,) = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert said.getMessage() == note
+    assert said.lock == "x"  # type: ignore[attr-defined]
+
+
+def test_a_renewal_that_finds_the_lock_gone_says_so_once(
+    make_app: Callable[..., Outlast], caplog: pytest.LogCaptureFixture
+) -> None:
+    app = make_app(heartbeat_interval_seconds=0.02)
+
+    def lost() -> list[str]:
+        return [one for one in caplog.messages if one.startswith("lock x was lost")]
+
+    def meanwhile() -> None:
+        app.release_lock("x", by="bob")
+        wait_until(lambda: bool(lost()))
+
+    with pytest.raises(LockLost), app.lock("x", holder="ada"):
+        meanwhile()
+    assert len(lost()) == 1
+
+
+def test_who_has_waited_is_not_told_to_wait(app: Outlast) -> None:
+    app.lock("x", holder="ada").acquire()
+    with pytest.raises(LockHeld, match="give wait="), app.lock("x"):
+        pytest.fail("two are inside")
+    with pytest.raises(LockHeld, match="wait longer") as caught, app.lock("x", wait=0.05):
+        pytest.fail("two are inside")
+    assert "give wait=" not in str(caught.value)
+    app.enqueue("work")
+    with pytest.raises(LockHeld, match="wait longer"):
+        app.next_with_lock("bob", lock="x", wait=0.05)
 
 
 def test_a_block_inside_a_block_of_the_same_lock_is_refused_by_one_object_as_by_two(

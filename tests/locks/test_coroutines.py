@@ -55,6 +55,29 @@ def test_a_block_holds_renews_and_gives_back(
     play(act)
 
 
+def test_a_loss_is_noted_on_the_blocks_own_error_and_who_waited_is_not_told_to_wait(
+    play: Callable[[Play], None],
+) -> None:
+    async def fails_late(app: AsyncOutlast) -> None:
+        async with app.lock("x", ttl=10):
+            await app.release_lock("x", by="ada")
+            raise ZeroDivisionError
+
+    async def act(app: AsyncOutlast) -> None:
+        with pytest.raises(ZeroDivisionError) as caught:
+            await fails_late(app)
+        assert "lock 'x' is not held any more" in caught.value.__notes__[0]
+        await app.lock("x", holder="ada").acquire()
+        for wait, advice in ((None, "give wait="), (0.05, "wait longer")):
+            with pytest.raises(LockHeld, match=advice):
+                async with app.lock("x", wait=wait):
+                    pytest.fail("two are inside")
+            with pytest.raises(LockHeld, match=advice):
+                await app.next_with_lock("bob", lock="x", wait=wait)
+
+    play(act)
+
+
 def test_by_hand(play: Callable[[Play], None], clock: ManualClock) -> None:
     async def act(app: AsyncOutlast) -> None:
         lock, other = app.lock(ttl=10), app.lock()

@@ -1,7 +1,7 @@
 """Spans of one process: who is whose parent, what they say, and what they never say."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,21 @@ def app(database: Path, recorder: Recorder) -> Iterator[Outlast]:
             opened.functions.register(jobs.app.functions[kind])
         instrument(opened, recorder.provider)
         yield opened
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda app: instrument(None),  # type: ignore[arg-type]
+        lambda app: uninstrument("work.db"),  # type: ignore[arg-type]
+        lambda app: instrument(app, "nonsense"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_traced_is_refused_in_words(
+    app: Outlast, call: Callable[[Outlast], None]
+) -> None:
+    with pytest.raises(InvalidInput, match=r"Outlast|TracerProvider"):
+        call(app)
 
 
 def _traceparent(span: ReadableSpan) -> str:

@@ -15,11 +15,11 @@ from outlast.domain.locks import DEFAULT_LOCK, LockInfo
 from outlast.engine.handle import StoreHandle
 from outlast.engine.lease import Lease
 from outlast.engine.locking import claim_when_free, heal_and_claim, request_with_lock
-from outlast.engine.locks import NamedLock, held_by_another
+from outlast.engine.locks import NamedLock
 from outlast.engine.session import Session
 from outlast.engine.settle import give_back
 from outlast.engine.vigil import claim_vigil
-from outlast.errors import LockHeld, LockLost, OutlastError
+from outlast.errors import LockHeld, OutlastError
 from outlast.store.records import ClaimRequest
 
 Claims = Callable[[Session, ClaimRequest, Duration | None], list[Lease]]
@@ -81,7 +81,7 @@ class AsyncNamedLock:
         """Take the lock, waiting for it if that was asked for, and renew it; LockHeld if not."""
         in_the_way = await self._obtain(in_block=True)
         if in_the_way is not None:
-            raise held_by_another(in_the_way)
+            raise self._lock.refusal(in_the_way)
         self._lock.begin_block()
         return self
 
@@ -94,12 +94,11 @@ class AsyncNamedLock:
         """Give it back; LockLost if it was lost meanwhile, unless the block has its own error."""
         try:
             was_held = await self._hop.to_its_end(self._lock.leave_block)
-        except OutlastError:
-            if error is None:
-                raise
+        except OutlastError as trouble:
+            self._lock.end_badly(trouble, error)
             return
-        if not was_held and error is None:
-            raise LockLost(self.name, " at the end of its block")
+        if not was_held:
+            self._lock.end_badly(self._lock.loss(), error)
 
     async def _obtain(self, in_block: bool) -> LockInfo | None:
         in_the_way = await self._try_once(in_block)
@@ -185,9 +184,9 @@ class AsyncLocking:
                 await self._hop(vigil.begin)
                 try:
                     found = await claimed(claim_when_free)
-                except LockHeld:
+                except LockHeld as refused:
                     if vigil.is_over:
-                        raise
+                        raise refused.after_waiting() from None
                     found = None
                 if found is not None or vigil.is_over:
                     return found

@@ -7,10 +7,11 @@ import click
 
 from outlast.cli import text
 from outlast.cli.exits import Exit
-from outlast.cli.signing import COMMAND_LINE
+from outlast.cli.signing import COMMAND_LINE, by_option
 from outlast.cli.stores import opened
 from outlast.cli.verbs import Common, Verb, Verbs, watch_option, with_common
 from outlast.cli.views import Lines, Table, View, show, show_or_watch
+from outlast.domain.names import checked_name
 
 if TYPE_CHECKING:
     from outlast import LockInfo
@@ -38,6 +39,7 @@ def check(common: Common, /, *, name: str) -> int:
 
     The exit code is 1 if so. A lock that is free is not stale.
     """
+    name = checked_name(name, "lock")
     with opened(common) as app:
         found = next((one for one in app.locks() if one.name == name), None)
     is_stale = found is not None and found.is_stale
@@ -50,7 +52,7 @@ def check(common: Common, /, *, name: str) -> int:
 
 @lock.command("release", cls=Verb)
 @click.argument("name")
-@click.option("--by", metavar="WHO", required=True, help="Who frees it; goes on record.")
+@by_option
 @with_common
 def release(common: Common, /, *, name: str, by: str) -> int:
     """Free a lock whoever holds it; its holder finds it lost."""

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from outlast.cli.exits import Exit
 from outlast.cli.text import safe, safe_json, width_of
 from outlast.cli.verbs import Common
 
@@ -78,6 +81,14 @@ def show_or_watch(common: Common, watch: float | None, look: Callable[[], View])
     if watch is None:
         show(common, look())
         return
+    try:
+        _watch(common, watch, look)
+    except KeyboardInterrupt:
+        # How it is meant to end, wherever it is called from.
+        raise click.exceptions.Exit(Exit.FINE) from None
+
+
+def _watch(common: Common, watch: float, look: Callable[[], View]) -> None:
     on_terminal = sys.stdout.isatty() and not common.as_json
     while True:
         view = look()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from outlast.engine.session import Session
 from outlast.errors import StoreError
+from outlast.logs import about
 from outlast.store.locking import LockGrant
 
 RENEWALS_PER_TTL = 3
@@ -75,10 +76,10 @@ class Keeper:
             return
         self._thread = thread
 
-    def let_go(self, grant: LockGrant) -> None:
-        """Renew it no more."""
+    def let_go(self, grant: LockGrant) -> bool:
+        """Renew it no more; False if that was said already."""
         with self._changed:
-            self._kept.pop(grant, None)
+            return self._kept.pop(grant, None) is not None
 
     def stop(self) -> None:
         """Renew nothing more, nor anything that comes too late."""
@@ -122,8 +123,12 @@ class Keeper:
             return
         for (grant, one), ends_at_ms in zip(due.items(), ends, strict=True):
             one.is_renewed(began_at)
-            if ends_at_ms is None:
-                self.let_go(grant)
+            # What its holder has let go meanwhile is not lost.
+            if ends_at_ms is None and self.let_go(grant):
+                session.log.warning(
+                    "lock %s was lost before the end of its block; others may have it", grant.name,
+                    extra=about(lock=grant.name),
+                )  # fmt: skip
             one.hears(ends_at_ms)
 
 

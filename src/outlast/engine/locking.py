@@ -124,9 +124,9 @@ def next_with_lock(
             claimed: list[Lease] = []
             try:
                 claimed = claim_when_free(session, request, lease)
-            except LockHeld:
+            except LockHeld as refused:
                 if vigil.is_over:
-                    raise
+                    raise refused.after_waiting() from None
             if claimed or vigil.is_over:
                 return claimed[0] if claimed else None
             while (pause := vigil.pause_seconds()) > 0 and not ear.wait(pause):

@@ -17,6 +17,7 @@ from outlast.engine.lock_keeping import hand_out_lock, keeper_of
 from outlast.engine.session import Session
 from outlast.engine.vigil import Vigil
 from outlast.errors import InvalidInput, LockHeld, LockLost, OutlastError
+from outlast.logs import about
 from outlast.store.locking import Locked, LockGrant, LockRequest
 
 
@@ -145,7 +146,7 @@ class NamedLock:
         """Take the lock, waiting for it if that was asked for, and renew it; LockHeld if not."""
         in_the_way = self._obtain(in_block=True)
         if in_the_way is not None:
-            raise held_by_another(in_the_way)
+            raise self.refusal(in_the_way)
         self.begin_block()
         return self
 
@@ -158,14 +159,31 @@ class NamedLock:
         """Give it back; LockLost if it was lost meanwhile, unless the block has its own error."""
         try:
             was_held = self.leave_block()
-        except OutlastError:
-            if error is None:
-                raise
+        except OutlastError as trouble:
+            self.end_badly(trouble, error)
             return
-        if not was_held and error is None:
-            raise LockLost(self.name, self._why_over() or " at the end of its block")
+        if not was_held:
+            self.end_badly(self.loss(), error)
 
     # What both ways of waiting are made of
+
+    def refusal(self, in_the_way: LockInfo) -> LockHeld:
+        """The error of one who would not wait, or has waited long enough."""
+        refused = held_by_another(in_the_way)
+        return refused.after_waiting() if self.wish.wait_seconds else refused
+
+    def loss(self) -> LockLost:
+        """The error of one whose lock was lost before the end of its block."""
+        return LockLost(self.name, self._why_over() or " at the end of its block")
+
+    def end_badly(self, trouble: OutlastError, error: BaseException | None) -> None:
+        """Raise what went wrong with the lock; a block's own error comes first and notes it."""
+        if error is None:
+            raise trouble
+        error.add_note(str(trouble))
+        session = self._session
+        if session is not None:
+            session.log.warning("%s", trouble, extra=about(lock=self.name))
 
     def _obtain(self, in_block: bool) -> LockInfo | None:
         """Get hold of it, waiting as long as was wished; else what stood in the way."""
@@ -306,5 +324,5 @@ class NamedLock:
 
 
 def held_by_another(in_the_way: LockInfo) -> LockHeld:
-    """The error of one who would not wait, or has waited long enough."""
+    """The error of one who would not wait."""
     return LockHeld(in_the_way.name, in_the_way.holder, in_the_way.expires_at)
