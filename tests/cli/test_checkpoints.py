@@ -107,3 +107,10 @@ def test_looking_at_checkpoints_makes_no_store(bare: Call, tmp_path: Path) -> No
     said = bare("checkpoint", "list", "t1", "--store", "missing.db")
     assert said.code == Exit.NO_STORE
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_without_checkpoints_is_said_to_have_none(outlast: Call, recorded: Outlast) -> None:
+    recorded.enqueue("ingest", id="t2")
+    assert outlast("checkpoint", "list", "t2").out == "Task t2 has no checkpoints.\n"
+    typed = outlast("checkpoint", "list", "t1", "--type", "approval_point")
+    assert typed.out == "Task t1 has no checkpoint of type approval_point.\n"

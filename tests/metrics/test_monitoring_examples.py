@@ -82,6 +82,40 @@ def test_promtool_takes_the_rules_and_every_expression_of_the_dashboard(tmp_path
         assert f"SUCCESS: {count} rules found" in checked.stdout
 
 
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool comes with Debian's package prometheus")
+@pytest.mark.parametrize("paused", [0, 1])
+def test_nobody_need_work_while_all_that_is_ready_is_paused_on_purpose(
+    tmp_path: Path, paused: int
+) -> None:
+    assert PROMTOOL is not None
+    series = {
+        'outlast_queue_depth{instance="box", queue="mail"}': "5x20",
+        'outlast_queue_depth{instance="box", queue="idle"}': "0x20",
+        'outlast_workers{instance="box", state="alive"}': "0x20",
+    }
+    if paused:
+        series['outlast_queue_paused{instance="box", queue="mail"}'] = "1x20"
+    alerts = [
+        {"exp_labels": {"instance": "box", "severity": "critical"},
+         "exp_annotations": {"summary": "There is work on box, and no worker"}}
+    ]  # fmt: skip
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": said} for name, said in series.items()],
+        "alert_rule_test": [
+            {"eval_time": "10m", "alertname": "OutlastNobodyWorks",
+             "exp_alerts": [] if paused else alerts}
+        ],
+    }  # fmt: skip
+    file = tmp_path / "case.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [case]}))
+    tested = subprocess.run(
+        [PROMTOOL, "test", "rules", str(file)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 def test_the_page_lists_every_metric_as_it_is() -> None:
     rows = re.findall(
         r"^\| `(outlast_\w+)` \| (\w+) \| ([^|]*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE

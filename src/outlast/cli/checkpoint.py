@@ -40,7 +40,10 @@ def list_checkpoints(
     """List the checkpoints of a task in their order, without what they hold."""
     with opened(common) as app:
         meant = named(app, task_id)
-        show_or_watch(common, watch, lambda: _listing(app.checkpoints(meant, type_, limit), limit))
+        empty = f"Task {meant} has no checkpoint{f' of type {type_}' if type_ else 's'}."
+        show_or_watch(
+            common, watch, lambda: _listing(app.checkpoints(meant, type_, limit), limit, empty)
+        )
 
 
 @checkpoint.command("show", cls=Verb)
@@ -66,7 +69,7 @@ def show_checkpoint(
     return Exit.FINE
 
 
-def _listing(found: list["Checkpoint"], limit: int) -> View:
+def _listing(found: list["Checkpoint"], limit: int, empty: str) -> View:
     rows = [
         (str(one.sequence_number), one.type, str(one.attempt), text.stamp(one.created_at),
          _size(one))
@@ -76,7 +79,7 @@ def _listing(found: list["Checkpoint"], limit: int) -> View:
         Table(
             ("seq", "type", "attempt", "at", "size"), rows,
             numbers=frozenset({"seq", "attempt", "size"}),
-            empty="There is no such checkpoint.",
+            empty=empty,
         )
     ]  # fmt: skip
     if len(found) == limit:

@@ -44,7 +44,9 @@ METRICS: Mapping[str, Described] = {
     "outlast_wait_seconds": Described(
         "histogram", ("queue", "kind"), "How long tasks were ready before their first claim."
     ),
-    "outlast_queue_depth": Described("gauge", ("queue",), "Tasks that could be claimed now."),
+    "outlast_queue_depth": Described(
+        "gauge", ("queue",), "Tasks that are ready to be claimed, also those of a paused queue."
+    ),
     "outlast_queue_oldest_ready_seconds": Described(
         "gauge", ("queue",), "How long the oldest task that could be claimed has waited."
     ),
