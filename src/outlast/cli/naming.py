@@ -13,6 +13,12 @@ SHORTEST = 4
 _NAMED_AT_MOST = 3
 
 
+class TooShort(click.UsageError):
+    """Too little of an id to tell which task is meant: there is none by that name."""
+
+    exit_code = Exit.NO_TASK
+
+
 def named(app: "Outlast", given: str) -> str:
     """The id that is meant; what fits no task stays as it is, for the verb to refuse.
 
@@ -22,11 +28,9 @@ def named(app: "Outlast", given: str) -> str:
     if given in found or not found:
         return given
     if len(given) < SHORTEST:
-        refused = click.UsageError(
+        raise TooShort(
             f"no task {given}; of an id that begins so give at least {SHORTEST} characters"
         )
-        refused.exit_code = Exit.NO_TASK
-        raise refused
     if len(found) == 1:
         return found[0]
     shown = ", ".join(found[:_NAMED_AT_MOST])

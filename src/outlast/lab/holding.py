@@ -133,7 +133,8 @@ class Holding:
         end = self._ends.get((task_id, claim.token))
         if held is None or successor is None or end is None:
             return
-        if end.reason.startswith("lease_expired"):
+        was_taken = end.reason.startswith("taken") and not is_operators(end.actor)
+        if was_taken or end.reason.startswith("lease_expired"):
             got_ms = successor.call.answered_clock_ms or 0
             is_early = got_ms < self._lasts_until_ms(held, successor.call)
             is_early = is_early and not self._may_be_forced(held)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from outlast.clock import Instant
 from outlast.store.sqlite.transaction import Transaction
 
-OPERATOR, CRASH_RECOVERY, SELF_HEALING = "operator", "crash_recovery", "self_healing"
+CRASH_RECOVERY, SELF_HEALING = "crash_recovery", "self_healing"
 
 
 class Act(NamedTuple):
