@@ -199,7 +199,7 @@ def test_recovery_that_is_off_or_waits_for_approval_is_degraded(
     assert "RECOVERY IS SWITCHED OFF" in _concern(said, "recovery")["detail"]
 
 
-@pytest.mark.proves("CLI-06", "OQ-19")
+@pytest.mark.proves("CLI-06")
 def test_what_recovery_leaves_alone_is_a_person_s_and_no_lease_that_nobody_takes_back(
     outlast: Call, make_app: Callable[..., Outlast], clock: ManualClock
 ) -> None:

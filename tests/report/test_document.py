@@ -197,7 +197,7 @@ def test_of_many_suspects_the_worst_are_listed_and_all_are_counted(
     assert (len(status.suspects), status.suspect_count) == (10, 12)
 
 
-@pytest.mark.proves("REC-24", "OQ-19")
+@pytest.mark.proves("REC-24")
 def test_what_policy_leaves_alone_is_named_in_the_report_and_the_status(
     make_app: Make, database: Path, clock: ManualClock
 ) -> None:
