@@ -115,7 +115,7 @@ def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 
         while found := self._readers.read("planted", find):
             tally.add(found, self._write("heal", partial(taken, found=found)))
-        self._write("heal", sweep.last)
+        self._write("heal", lambda tx: sweep.last(tx, []))
 
     monkeypatch.setattr(heal.Healer, "_in_batches", in_two)
 
