@@ -25,6 +25,11 @@ class MeasureReads(Protocol):
         ...
 
 
+def to_the_end() -> bool:
+    """Nothing stops it before all is summed up."""
+    return True
+
+
 class StoreMeasures(Protocol):
     """What needs a store that is served."""
 
@@ -33,7 +38,7 @@ class StoreMeasures(Protocol):
         ...
 
     def fold_metrics(
-        self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = lambda: True
+        self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = to_the_end
     ) -> int:
         """Sum up what happened, if it is so many positions or more; how many were summed up.
 

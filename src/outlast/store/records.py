@@ -215,14 +215,10 @@ class Unfit(NamedTuple):
 
 
 class Spared(NamedTuple):
-    """Orphans that recovery leaves alone because of their kind."""
+    """Orphans that recovery leaves alone because of their kind: how many, and the first of them."""
 
-    number: int
-    task_ids: tuple[str, ...]
-    """The first of them."""
-
-
-NOBODY_SPARED = Spared(0, ())
+    number: int = 0
+    task_ids: tuple[str, ...] = ()
 
 
 class Healed(NamedTuple):

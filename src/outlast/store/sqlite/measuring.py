@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from outlast.domain.marks import FENCED_WRITES
-from outlast.store.measuring import FOLD_WORTH
+from outlast.store.measuring import FOLD_WORTH, to_the_end
 from outlast.store.records import Grant
 from outlast.store.sqlite import rollup
 from outlast.store.sqlite.pending import Pending
@@ -14,7 +14,7 @@ class Measuring(Serving):
     """Sums up what happened, so that it stays counted when its rows are gone."""
 
     def fold_metrics(
-        self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = lambda: True
+        self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = to_the_end
     ) -> int:
         """Store what was counted here, and sum up in steps, none of which holds others up."""
         self.store_counts()

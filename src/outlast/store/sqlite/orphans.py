@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.orphans import Judgement, Liveness, Patience, Sign
-from outlast.store.records import NOBODY_SPARED, RecoveryPolicy, Spared
+from outlast.store.records import RecoveryPolicy, Spared
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Judged, Peer, judge
 from outlast.store.sqlite.readers import Readers
@@ -89,7 +89,7 @@ def spared(
     """The orphans that are left alone because of their kind: how many, and the first of them."""
     kinds = kinds_concerned(policy)
     if kinds == ALL_KINDS:
-        return NOBODY_SPARED
+        return Spared()
     values = {
         "dead": json.dumps([found.peer.incarnation for found in dead]),
         "boot_id": _host.boot_id(),
@@ -98,7 +98,7 @@ def spared(
         "limit": limit,
     }
     rows = readers.read("counting", lambda tx: tx.rows("spared", values | kinds))
-    return Spared(rows[0][1], tuple(one for one, _ in rows)) if rows else NOBODY_SPARED
+    return Spared(rows[0][1], tuple(one for one, _ in rows)) if rows else Spared()
 
 
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
