@@ -26,11 +26,14 @@ _sessions = count()
 class Listening:
     """Subscribes under a name, hears what there is, and leaves."""
 
+    patience_seconds: float = PATIENCE_SECONDS
+    """How long it waits where nothing comes; experiments with broken disks have less of it."""
+
     def __init__(self, witness: Witness, name: str) -> None:
         self._witness = witness
         self._name = name
 
-    def hear(self, patience: Duration = PATIENCE_SECONDS) -> None:
+    def hear(self, patience: Duration | None = None) -> None:
         """Be told all that stands in the stream now, from its start when the name is new."""
         witness = self._witness
         session = f"{os.getpid()}.{next(_sessions)}"
@@ -41,7 +44,7 @@ class Listening:
 
         def listen() -> None:
             with witness.app.subscribe(tell, self._name, after="0.0") as subscription:
-                subscription.catch_up(patience)
+                subscription.catch_up(self.patience_seconds if patience is None else patience)
 
         witness.call("hear", {"name": self._name}, listen)
 

@@ -24,6 +24,7 @@ from outlast.lab.io_faults.faults import DEADLY, Fault, case_of
 from outlast.lab.io_faults.judging import Left, judge, read_copy
 from outlast.lab.lives import LIVES
 from outlast.lab.set_clock import SetClock
+from outlast.lab.telling import Listening
 
 PATIENCE_SECONDS = 40
 _OPENED_OF = 4
@@ -147,6 +148,8 @@ def _in_a_process(act: Callable[[], None]) -> int:
 def main() -> None:
     """Serve until nobody asks any more."""
     logging.disable(logging.CRITICAL)
+    # A disk that stays broken has nothing more to tell.
+    Listening.patience_seconds = 1.0
     stage = Stage(Path(sys.argv[1]))
     stage.warm_up()
     for line in sys.stdin:
