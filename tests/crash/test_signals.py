@@ -77,10 +77,10 @@ def _is_interrupted_again_and_again(path: str, verb: str) -> None:
     hear()
     reading = threading.Thread(target=lambda: say(app.counts()["failed"]), daemon=True)
     reading.start()
-    reading.join(10)
+    reading.join(60)
     closing = threading.Thread(target=app.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(60)
     say(not closing.is_alive())
 
 

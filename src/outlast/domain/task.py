@@ -13,6 +13,8 @@ from outlast.errors import InvalidInput, PayloadDamaged
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Seconds as a float are exact to the microsecond until the year 2109, and quicker than a sum.
 _EXACT_BELOW_MS = 1 << 42
+# The end of the year 9999, after which there is no datetime.
+_LAST_MS = 253_402_300_799_999
 _from_seconds = datetime.fromtimestamp
 
 
@@ -31,8 +33,9 @@ def utc_of(ms: int) -> datetime:
 
 
 def stamp_of(ms: int) -> str:
-    """The same as text, in ISO 8601."""
-    return utc_of(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """The same as text, in ISO 8601; what foreign hands wrote may lie outside of the calendar."""
+    moment = utc_of(min(max(ms, 0), _LAST_MS))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Stored(NamedTuple):
