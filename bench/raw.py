@@ -36,7 +36,7 @@ CREATE TABLE transitions (
     pos INTEGER PRIMARY KEY AUTOINCREMENT, task_seq INTEGER NOT NULL, from_status TEXT NOT NULL,
     to_status TEXT NOT NULL, actor TEXT NOT NULL, reason TEXT NOT NULL, attempt INTEGER NOT NULL,
     token INTEGER NOT NULL, worker_id TEXT, error TEXT, at INTEGER NOT NULL,
-    exit_signal INTEGER, peak_memory_bytes INTEGER, run_id INTEGER
+    exit_signal INTEGER, peak_memory_bytes INTEGER, run_id INTEGER, parked TEXT
 );
 CREATE INDEX idx_work_items_status_priority ON tasks (queue, priority DESC, seq)
     WHERE status = 'pending' AND parked IS NULL;
