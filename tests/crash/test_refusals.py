@@ -1,5 +1,6 @@
 """What Outlast refuses to open, and that it leaves it exactly as it was."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from outlast import (
     StoreUnwritable,
 )
 from outlast.store.sqlite.connection import guard_version
+from tests.store.hand import store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
 
@@ -250,3 +252,23 @@ def test_everything_that_is_made_is_private_whatever_the_umask(tmp_path: Path, u
     assert {name: oct(mode) for name, mode in modes.items()} == {
         name: oct(0o600 if name in files else 0o700) for name in modes
     }
+
+
+def test_a_process_that_cannot_see_its_open_files_is_refused_in_words(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of memory, say: whether it has its locks is not known then, so nothing is stored."""
+
+    def fails(device: int, inode: int) -> int:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory", "/proc/self/fd")
+
+    with Outlast(database) as app, monkeypatch.context() as starved:
+        starved.setattr("outlast._host.descriptor_of", fails)
+        guard = store_of(app.open())._database.guard
+        guard._descriptors.clear()
+        guard._questions = ()
+        with pytest.raises(StoreError, match="cannot see its own open files"):
+            app.enqueue("work", id="t")
+    with Outlast(database) as app:
+        assert app.counts()["pending"] == 0
+        app.enqueue("work", id="t")

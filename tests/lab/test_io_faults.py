@@ -13,7 +13,7 @@ from outlast.lab.io_faults import small_disks
 from outlast.lab.lives import LIVES
 
 SHARES = 2
-CASES_OF_EACH_SHARE = 125
+CASES_OF_EACH_SHARE = 92
 MEMORY = Path("/dev/shm")
 
 

@@ -58,9 +58,9 @@ PLANTED = {
     ),
     "a dead worker is declared before its last task is taken back": Defect(
         "store/sqlite/heal.py",
-        "        if self.is_last:\n            self._sweep.last(tx)",
+        "        if self.is_last:\n            self._sweep.last(tx, moved)",
         "        if len(self.found) == self._size or self.is_last:\n"
-        "            self._sweep.last(tx)",
+        "            self._sweep.last(tx, moved)",
         "probe start/heal.committed#1",
         "who is dead",
     ),

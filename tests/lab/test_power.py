@@ -11,13 +11,13 @@ from outlast.lab.power.own_lives import ALL_LIVES, PAST_A_READER
 from outlast.lab.power.running import Run
 
 SHARES = {
-    "enqueue": 1900,
-    "claim": 2100,
-    "settle": 2600,
+    "enqueue": 1500,
+    "claim": 1600,
+    "settle": 2000,
     "heal": 900,
-    "keep": 2600,
-    "in groups": 2100,
-    "finish and flush": 1700,
+    "keep": 1900,
+    "in groups": 1500,
+    "finish and flush": 1300,
     "start": 900,
     "mend": 900,
     "approve": 900,
@@ -25,9 +25,9 @@ SHARES = {
     "subscribe": 900,
     "operate": 900,
     "approve by name": 300,
-    PAST_A_READER: 1500,
+    PAST_A_READER: 1200,
 }
-MIGRATIONS = {"migrate": 2600, "migrate on": 1900}
+MIGRATIONS = {"migrate": 1600, "migrate on": 1100}
 
 
 def judged(folder: Path, lives: list[str], cases: int) -> Findings:

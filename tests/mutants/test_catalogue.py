@@ -26,7 +26,11 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def trials() -> list[object]:
-    """Each mutant as one test, with the time that its control, example and trial may take."""
+    """Each mutant as one test, with the time that its control, example and trial may take.
+
+    Those that only tests can see are tried by `./run lab mutants` alone: their tests run here
+    anyway, and to run them twice more for each defect would take minutes.
+    """
     return [
         pytest.param(
             one,
@@ -34,6 +38,7 @@ def trials() -> list[object]:
             marks=pytest.mark.timeout(2 * (one.seconds + GRACE_SECONDS + EXAMPLE_SECONDS)),
         )
         for one in MUTANTS
+        if one.found_by != TESTS
     ]
 
 

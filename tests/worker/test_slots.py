@@ -71,7 +71,6 @@ def test_plain_and_async_functions_share_the_slots(live: Outlast) -> None:
         waits.enqueue(n)
     with Shift(live.worker(concurrency=2), until_empty=True) as shift:
         gate.wait_for(2)
-        eventually(lambda: shift.worker.tally.completed == 1000)
         with pytest.raises(AssertionError):
             eventually(lambda: len(gate.passed) > 2, seconds=0.5)
         gate.open()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outlast import _host
 from outlast._host import GET_LOCK
-from outlast.errors import StoreReplaced
+from outlast.errors import StoreError, StoreReplaced
 from outlast.store.sqlite.files import is_settled
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
@@ -253,7 +253,13 @@ class FileGuard:
                     return known
             except OSError:
                 pass
-        fresh = _host.descriptor_of(*file)
+        try:
+            fresh = _host.descriptor_of(*file)
+        except OSError as error:
+            raise StoreError(
+                f"this process cannot see its own open files ({error.strerror}), so whether it has"
+                " the store's locks is not known; give it more memory and try again"
+            ) from error
         if fresh is None:
             raise StoreReplaced("the store's files are no longer open in this process; reopen it")
         self._descriptors[file] = fresh
