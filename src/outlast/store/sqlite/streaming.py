@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from outlast.clock import Instant
 from outlast.domain.events import (
@@ -26,31 +26,34 @@ from outlast.store.sqlite.wake import Topic, Waiter, Wakeups
 T = TypeVar("T")
 
 
-class StreamReads:
-    """The part of looking that follows the stream."""
+class Asked(Protocol):
+    """What the questions below are asked of."""
 
     _wakeups: Wakeups
 
-    def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
-        raise NotImplementedError
+    def _read(self, context: str, query: Callable[[Transaction], T]) -> T: ...
 
-    def stream(self, after: Cursor, limit: int, now: Instant) -> Page:
+
+class StreamReads:
+    """The part of looking that follows the stream."""
+
+    def stream(self: Asked, after: Cursor, limit: int, now: Instant) -> Page:
         """What comes behind a place, up to so many events; gone parts are told first."""
         return self._read("reading the stream", lambda tx: page(tx, after, limit, now))
 
-    def stream_end(self) -> Cursor:
+    def stream_end(self: Asked) -> Cursor:
         """The place behind all there is."""
         return self._read("reading the stream", end)
 
-    def ear_for_news(self) -> Waiter:
+    def ear_for_news(self: Asked) -> Waiter:
         """Listen for anything that comes to stand in the stream."""
         return self._wakeups.waiter(frozenset({Topic.NEWS}))
 
-    def cursor(self, name: str) -> Place | None:
+    def cursor(self: Asked, name: str) -> Place | None:
         """The stored place of a name."""
         return self._read("reading a cursor", lambda tx: cursors.place(tx, name))
 
-    def subscribers(self, now: Instant, idle_seconds: float) -> list[Subscriber]:
+    def subscribers(self: Asked, now: Instant, idle_seconds: float) -> list[Subscriber]:
         """The names that have a stored place, and how far each is."""
 
         def query(tx: Transaction) -> list[Subscriber]:
