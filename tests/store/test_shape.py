@@ -158,7 +158,8 @@ def statements_to_bury(database: Path, calls: Calls, orphans: int) -> Counter[st
         child.kill()
     with calls.counted() as found, Outlast(database) as app:
         assert app.counts()["pending"] == orphans
-    return found
+    # The detector's thread may or may not find a connection free, and open one more.
+    return Counter({text: n for text, n in found.items() if not text.startswith("pragma")})
 
 
 @pytest.mark.proves("PRF-10")

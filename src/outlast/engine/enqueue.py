@@ -1,6 +1,7 @@
 """The way in: what was checked and encoded is handed to the store in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -10,7 +11,13 @@ from outlast.domain.lifecycle import Parked
 from outlast.domain.task import Stored, Task, utc
 from outlast.engine import prepare
 from outlast.engine.ids import new_id
-from outlast.engine.prepare import DEFAULT_QUEUE, MAX_PRIORITY, Options, checked_statements
+from outlast.engine.prepare import (
+    DEFAULT_QUEUE,
+    MAX_PRIORITY,
+    Options,
+    checked_statements,
+    make_options,
+)
 from outlast.engine.session import Session
 from outlast.engine.tracing import Sent, Tracing, begun_sending, ended_with
 from outlast.errors import (
@@ -34,6 +41,7 @@ __all__ = [
     "enqueue_many",
     "enqueue_soon",
     "existing",
+    "make_options",
     "retry",
 ]
 
@@ -54,6 +62,9 @@ CHUNK = 10_000
 
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
+
+# Callers that share a group mostly share the millisecond, too.
+_moment = lru_cache(maxsize=8)(utc)
 
 
 class Opener(Protocol):
@@ -88,15 +99,20 @@ def enqueue(
     key: str | None,
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
-    new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
+    now, settings = opener.now(), opener.settings
+    template = prepare.template_of(kind, options, settings, now)
+    new = prepare.one(template, payload, task_id, key, settings)
+    also = () if options.also == () else checked_statements(options.also)
     session = opener.serve()
+    # Made before the disk is waited for: afterwards the processor has forgotten all of this.
+    task = as_task(new, now)
     if opener.tracing is None:
         (stored_id,) = session.store.add((new,), now, also)
     else:
         (stored_id,) = _traced(opener, (new,), now, also)
     if stored_id != new.id or (key is not None and task_id is not None):
         return read(session, Unread(stored_id, as_task(new._replace(id=stored_id), now)))
-    return as_task(new, now)
+    return task
 
 
 def _traced(
@@ -253,7 +269,7 @@ def as_task(new: NewTask, now: Instant) -> Task:
         task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
         not_before_ms, retry_of, _,
     ) = new  # fmt: skip
-    created = utc(now.utc_ms)
+    created = _moment(now.utc_ms)
     values = {
         "id": task_id,
         "kind": kind,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -35,6 +35,9 @@ class Options(NamedTuple):
     max_retries: int | None = None
     also: Sequence[Statement] = ()
 
+
+# Makes options of a tuple of all of them, without the detour by which a named tuple is made.
+make_options = partial(_new_tuple, Options)
 
 _ALSO = 'also takes a list of (sql, values) pairs such as ("INSERT INTO t VALUES (?)", (1,))'
 
@@ -126,7 +129,9 @@ def one(
     name: str = "payload",
 ) -> NewTask:
     """One task of a call: its own id, payload, checksum and key."""
-    _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, *_ = template
+    (
+        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _,
+    ) = template  # fmt: skip
     task_id = new_id() if task_id is None else checked_name(task_id, "id")
     text = None if payload is None else codec.encode(payload, name)
     return _new_tuple(
@@ -178,7 +183,9 @@ def many(
 
 def _many_plain(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
     """What one() makes of payloads that come with neither ids nor keys; quicker for many."""
-    _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, *_ = template
+    (
+        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _,
+    ) = template  # fmt: skip
     waiting, first = iter(payloads), 0
     while chunk := list(islice(waiting, ENCODED_AT_ONCE)):
         task_ids, texts = new_ids(len(chunk)), _texts(chunk, first)

@@ -5,15 +5,18 @@ from typing import Any
 
 import apsw
 
+from outlast import _probe
 from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.store.records import Key, NewTask, Trace
+from outlast.store.sqlite.statements import rows_of
 from outlast.store.sqlite.transaction import Transaction, chunks
 
 INLINE_BYTES = 2048
 _DELAYED = Parked.DELAY.value
+_ADD_ONE = rows_of("add_tasks", 1)
 # A character takes four bytes at most.
 _SURELY_INLINE = INLINE_BYTES // 4
 
@@ -24,8 +27,9 @@ def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str
         if task.group or task.key or task.retry_of:
             return _add_with_ties(tx, new, now)
     _insert(tx, new, now)
-    probe("enqueue.inserted")
-    return [task.id] if len(new) == 1 else [task.id for task in new]
+    if _probe.is_armed:
+        probe("enqueue.inserted")
+    return [task.id for task in new]
 
 
 def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
@@ -59,19 +63,19 @@ def add_together(
 
 def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
     large: list[tuple[str, str]] = []
-    before = tx.connection.total_changes()
-    now_ms = now.utc_ms
+    inserted = 0
     try:
         if len(new) == 1:
-            tx.run_values("add_tasks", 1, _values(new, now_ms, large))
+            tx.execute(_ADD_ONE, _values(new, now.utc_ms, large))
         else:
             for part in chunks(len(new)):
-                values = _values(new[part], now_ms, large)
+                inserted = part.start
+                values = _values(new[part], now.utc_ms, large)
                 tx.run_values("add_tasks", part.stop - part.start, values)
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
-        twin = _twin(tx, new[tx.connection.total_changes() - before :])
+        twin = _twin(tx, new[inserted:])
         raise InvalidInput(
             f"a task with id {twin!r} exists already; leave id out, or choose another"
         ) from error

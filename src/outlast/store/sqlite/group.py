@@ -11,12 +11,12 @@ next leader, finds it; followers look up from time to time, so a lost wake-up he
 as the next leader may be gone or held up: whoever has waited long enough leads instead.
 """
 
-import inspect
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from threading import get_ident
 from typing import Any, TypeVar
 
 import apsw
@@ -26,6 +26,7 @@ from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
+from outlast.store.sqlite.reentry import INSIDE, Waiting, refuse_inside
 from outlast.store.sqlite.usher import Usher, tell_coroutines
 
 T = TypeVar("T")
@@ -36,10 +37,9 @@ Leader = Pending[Any] | Turn
 LOOK_UP_SECONDS = 0.1
 LOOK_FOR_ROOM_SECONDS = 0.005
 
-_INSIDE = (
-    "the store was called from inside one of its own operations, by a signal handler or a"
-    " finalizer; let the main program do that instead"
-)
+# So many are woken at once, the others each by somebody who is about to sleep, or at the end of
+# the next group: a crowd that wakes together only fights for the interpreter's lock.
+WOKEN_AT_ONCE = 4
 
 
 class Group(msgspec.Struct, eq=False):
@@ -73,6 +73,8 @@ class GroupCommit:
         self._under_way: Group | None = None
         self._usher = Usher(self, later, limits)
         self._untold: deque[Group] = deque()
+        self._asleep: deque[Turn] = deque()
+        self._waiting = Waiting()
 
     def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
         """The future of an operation, which joins the queue when it is asked for or awaited.
@@ -110,25 +112,35 @@ class GroupCommit:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
+            if self._waiting.for_what:
+                self._waiting.end(pending)
 
     def _lead_or_follow(self, pending: Pending[Any]) -> None:
         deadline = 0.0
         is_overdue = False
+        me = get_ident()
+        if self._leading_thread not in (0, me):
+            self._get_ready_to_wait(pending)
         while pending.stage != DECIDED:
             if pending.stage == NEW and not self.enter(pending):
                 deadline = deadline or time.monotonic() + self._room_timeout_seconds
                 if time.monotonic() > deadline:
                     raise self.full()
-            if self._may_lead(pending, is_overdue):
+            # Whoever leads, and steps down after this look, finds us in the queue.
+            if self._leading_thread in (0, me) and self._may_lead(pending, is_overdue):
                 self._lead(pending)
             elif pending.turn is None:
                 # Whoever leads at once needs none; the others look again once they have it.
-                self.refuse_inside(calls_allowed=1)
-                pending.turn = Turn()
+                self._get_ready_to_wait(pending)
             elif pending.stage != DECIDED:
                 is_outside = pending.stage == NEW
+                self._wake_another()
                 woken = pending.turn.wait(LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS)
                 is_overdue = not woken and not is_outside
+
+    def _get_ready_to_wait(self, pending: Pending[Any]) -> None:
+        self._waiting.begin(pending)
+        pending.turn = Turn()
 
     def full(self) -> QueueFull:
         """The error of one who waited for room too long."""
@@ -137,16 +149,9 @@ class GroupCommit:
             f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
         )
 
-    def refuse_inside(self, calls_allowed: int = 0) -> None:
-        """Waiting on top of another call of this thread may hold up whoever it waits for."""
-        frame = inspect.currentframe()
-        calls = 0
-        while frame is not None:
-            if frame.f_code is GroupCommit.see_through.__code__:
-                calls += frame.f_locals.get("self") is self
-            frame = frame.f_back
-        if calls > calls_allowed:
-            raise StoreError(_INSIDE)
+    def refuse_inside(self) -> None:
+        """Raise if this thread is in the middle of one of our operations."""
+        refuse_inside(self, GroupCommit.see_through.__code__)
 
     def _leave(self, pending: Pending[Any]) -> None:
         """An interrupted caller takes its operation back, or waits for what is under way."""
@@ -187,11 +192,11 @@ class GroupCommit:
 
     def _may_lead(self, who: Leader, is_overdue: bool = False) -> bool:
         """Whether this thread leads from now on: nobody does, it was named, or who was is late."""
-        me = threading.get_ident()
+        me = get_ident()
         with self._mutex:
             at_work = self._leading_thread
             if at_work == me and self._leader is not who:
-                raise StoreError(_INSIDE)
+                raise StoreError(INSIDE)
             if at_work not in (0, me):
                 return False
             if self._leader is None or self._leader is who or is_overdue:
@@ -207,7 +212,7 @@ class GroupCommit:
                 return False
             if pending.stage != NEW:
                 return False
-            self._leader, self._leading_thread = pending, threading.get_ident()
+            self._leader, self._leading_thread = pending, get_ident()
             self._under_way = Group([pending])
             pending.stage = TAKEN
             return True
@@ -250,7 +255,7 @@ class GroupCommit:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
             group = self._under_way
-            if not (self._shared or self._alone or group is None) and (
+            if not (self._shared or self._alone or self._asleep or group is None) and (
                 len(group.members) == 1
                 and group.members[0] is who
                 and who.stage == DECIDED
@@ -310,15 +315,26 @@ class GroupCommit:
 
     def _tell_all(self) -> None:
         """Wake whoever waits for what is decided; safe to be repeated after an interruption."""
+        older = len(self._asleep)
+        own = self._waiting.for_what.get(get_ident())
         while self._untold:
             # Another leader may be telling the same group at the same time, or have done so.
             with suppress(IndexError, ValueError):
                 group = self._untold[0]
                 for member in group.members:
-                    if member.turn is not None and member.ear is None:
-                        member.turn.wake()
+                    if member.turn is not None and member.ear is None and member is not own:
+                        self._asleep.append(member.turn)
                 tell_coroutines([one.ear for one in group.members if one.ear is not None])
                 self._untold.remove(group)
+        is_last = not (self._shared or self._alone or self._under_way)
+        for _ in range(len(self._asleep) if is_last else max(older, WOKEN_AT_ONCE)):
+            self._wake_another()
+
+    def _wake_another(self) -> None:
+        """One whose fate is decided; a lost wake-up heals, for sleepers look up."""
+        if self._asleep:
+            with suppress(IndexError):
+                self._asleep.popleft().wake()
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """The same for a coroutine: the usher leads on its behalf."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from fcntl import fcntl
 from os import stat
 from pathlib import Path
+from time import monotonic
 
 from outlast import _host
 from outlast._host import GET_LOCK
@@ -36,6 +37,9 @@ FileId = tuple[int, int]
 # side folder. Nothing has these times, so a closer look is due.
 _NEVER_SEEN = (0, 0, 0, 0)
 
+# How long a folder that is held open, and has not changed, answers for its own path too.
+_BY_DESCRIPTOR_SECONDS = 0.005
+
 
 def file_id(path: Path | str) -> FileId | None:
     """Device and inode of what lies at a path now."""
@@ -52,6 +56,32 @@ def _found(path: Path | str) -> os.stat_result | None:
 
 def _id_of(found: os.stat_result) -> FileId:
     return found.st_dev, found.st_ino
+
+
+class HeldFolder:
+    """A folder at hand without its path, which takes longer to walk."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.place: str | int = path
+
+    def hold(self, found: os.stat_result) -> bool:
+        """Whether what is held open, if anything can be, is what was found at the path."""
+        if not hasattr(os, "O_PATH"):
+            return True
+        with suppress(OSError):
+            if not isinstance(self.place, int):
+                self.place = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
+            if _id_of(stat(self.place)) == _id_of(found):
+                return True
+            self.let_go()
+        return False
+
+    def let_go(self) -> None:
+        """From now on it is found by its path."""
+        descriptor, self.place = self.place, self.path
+        if isinstance(descriptor, int):
+            os.close(descriptor)
 
 
 class FileGuard:
@@ -71,10 +101,11 @@ class FileGuard:
         self._paths = (str(database), f"{database}-wal", self._shm_path, str(openers))
         self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
-        self._folder = str(database.parent)
-        self._side_path = str(openers.parent)
-        self._side_folder: str | int = self._side_path
+        self._folder = HeldFolder(str(database.parent))
+        self._side_folder = HeldFolder(str(openers.parent))
         self._seen = _NEVER_SEEN
+        self._changed_ns = self._side_changed_ns = 0
+        self._trusted_until = 0.0
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
@@ -84,12 +115,16 @@ class FileGuard:
 
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
-        self._seen = _NEVER_SEEN
+        self._seen, self._trusted_until = _NEVER_SEEN, 0.0
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
         self._questions = ()
         main = self._ids[0]
+        for folder in (self._folder, self._side_folder):
+            found = _found(folder.path)
+            if found is not None:
+                folder.hold(found)
         if self._can_ask:
             self._hold(self._paths[0], *_SHARED_RANGE)
             self._hold(self._shm_path, *_DMS_BYTE)
@@ -107,31 +142,49 @@ class FileGuard:
         for descriptor in self._anchors.values():
             _host.unanchor(descriptor)
         self._anchors.clear()
-        self._let_side_folder_go()
+        self._folder.let_go()
+        self._side_folder.let_go()
 
     def abandon(self) -> None:
         """In a forked child: the parent has the same descriptors, and the locks stay with it."""
         for descriptor in self._anchors.values():
             os.close(descriptor)
         self._anchors.clear()
-        self._let_side_folder_go()
+        self._folder.let_go()
+        self._side_folder.let_go()
 
     def check_files(self) -> None:
         """Refuse to go on, or to acknowledge, when a file was replaced or removed.
 
         They are database, WAL, wal-index and openers' lock. No name in a folder changes without the
-        folder's own times, so most checks end there.
+        folder's own times, so most checks end there; whether the path still leads to it is asked
+        every few milliseconds.
         """
+        try:
+            if (
+                monotonic() < self._trusted_until
+                and stat(self._folder.place).st_ctime_ns == self._changed_ns
+                and stat(self._side_folder.place).st_ctime_ns == self._side_changed_ns
+            ):
+                return
+        except OSError:
+            pass
+        self._check_by_path()
+
+    def _check_by_path(self) -> None:
+        """The same with what lies at the folder's path now."""
+        self._trusted_until = 0.0
         device, inode, changed_ns, side_changed_ns = self._seen
         try:
             # The side folder's name is in the other one, and so leads where it led before.
-            found, side = stat(self._folder), stat(self._side_folder)
+            found, side = stat(self._folder.path), stat(self._side_folder.place)
             if (
                 found.st_ctime_ns == changed_ns
                 and side.st_ctime_ns == side_changed_ns
                 and found.st_ino == inode
                 and found.st_dev == device
             ):
+                self._trusted_until = monotonic() + _BY_DESCRIPTOR_SECONDS
                 return
         except OSError:
             self._seen = _NEVER_SEEN
@@ -141,30 +194,14 @@ class FileGuard:
         """Check each file; the folders' times are trusted if no later change can have them."""
         self._seen = _NEVER_SEEN
         looked_at_ns = time.time_ns()
-        found, side = _found(self._folder), _found(self._side_path)
+        found, side = _found(self._folder.path), _found(self._side_folder.path)
         self._check_each_file()
         if found is None or side is None:
             return
         is_old = is_settled(max(found.st_ctime_ns, side.st_ctime_ns), looked_at_ns)
-        if is_old and self._keep_open(side):
+        if is_old and self._folder.hold(found) and self._side_folder.hold(side):
             self._seen = (found.st_dev, found.st_ino, found.st_ctime_ns, side.st_ctime_ns)
-
-    def _keep_open(self, side: os.stat_result) -> bool:
-        """Whether the side folder is at hand without its path, which takes longer to walk."""
-        if not hasattr(os, "O_PATH"):
-            return True
-        with suppress(OSError):
-            if not isinstance(self._side_folder, int):
-                self._side_folder = os.open(self._side_path, os.O_PATH | os.O_CLOEXEC)
-            if _id_of(stat(self._side_folder)) == _id_of(side):
-                return True
-            self._let_side_folder_go()
-        return False
-
-    def _let_side_folder_go(self) -> None:
-        descriptor, self._side_folder = self._side_folder, self._side_path
-        if isinstance(descriptor, int):
-            os.close(descriptor)
+            self._changed_ns, self._side_changed_ns = found.st_ctime_ns, side.st_ctime_ns
 
     def _check_each_file(self) -> None:
         for path, remembered in zip(self._paths, self._ids, strict=True):

@@ -195,6 +195,7 @@ class Serving(SqliteReads):
                 failed.writer.rescue_unlinked_log()
                 failed.disconnect()
                 self._folder.make()
+                self._wakeups.look_anew()
                 self._join_the_openers()
                 self._database = Database(self._folder, self._gate, self._settings, failed.guard)
                 self._readers = self._database.readers

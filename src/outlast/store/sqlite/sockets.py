@@ -36,11 +36,11 @@ class WakeFolder:
     def __init__(self, path: str) -> None:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         self._close = os.close
-        self._number = -1
-        self._number = os.open(path, flags)
-        found = os.fstat(self._number)
+        self.number = -1
+        self.number = os.open(path, flags)
+        found = os.fstat(self.number)
         self.identity = (found.st_dev, found.st_ino)
-        by_descriptor = f"{_DESCRIPTORS}/{self._number}"
+        by_descriptor = f"{_DESCRIPTORS}/{self.number}"
         has_descriptors = hasattr(os, "O_PATH") and os.path.isdir(by_descriptor)
         self._path = by_descriptor if has_descriptors else path
         self._sender: DatagramSocket | None = None
@@ -58,17 +58,17 @@ class WakeFolder:
         ear.bind(f"{self._path}/{first}")
         try:
             self._dress(first, mode, like)
-            os.rename(first, name, src_dir_fd=self._number, dst_dir_fd=self._number)
+            os.rename(first, name, src_dir_fd=self.number, dst_dir_fd=self.number)
         except BaseException:
             self.unlink(first)
             raise
 
     def _dress(self, name: str, mode: int, like: Likeness | None) -> None:
-        found = os.stat(name, dir_fd=self._number, follow_symlinks=False)
+        found = os.stat(name, dir_fd=self.number, follow_symlinks=False)
         is_owned = like is None or os.geteuid() != 0 or like[1:] == (found.st_uid, found.st_gid)
         if is_owned and stat.S_IMODE(found.st_mode) == mode:
             return
-        with _Entry(name, self._number) as entry:
+        with _Entry(name, self.number) as entry:
             address = entry.address(self._path)
             if not is_owned and like is not None:
                 os.chown(address, like.uid, like.gid)
@@ -76,7 +76,7 @@ class WakeFolder:
 
     def send(self, name: str) -> None:
         """One empty datagram to one waiter; the socket of a dead one is removed."""
-        with suppress(OSError), _Entry(name, self._number) as entry:
+        with suppress(OSError), _Entry(name, self.number) as entry:
             try:
                 sender = self._take_sender()
                 sender.sendto(b"", socket.MSG_DONTWAIT, entry.address(self._path))
@@ -94,17 +94,17 @@ class WakeFolder:
     def sweep(self, name: str) -> None:
         """Remove a socket whose maker died before it had its name."""
         with suppress(OSError):
-            found = os.stat(name, dir_fd=self._number, follow_symlinks=False)
+            found = os.stat(name, dir_fd=self.number, follow_symlinks=False)
             if stat.S_ISSOCK(found.st_mode) and time.time_ns() - found.st_ctime_ns > _MAKING_NS:
                 self.unlink(name)
 
     def unlink(self, name: str) -> None:
         with suppress(OSError):
-            os.unlink(name, dir_fd=self._number)
+            os.unlink(name, dir_fd=self.number)
 
     def close(self) -> None:
         """Only when nobody else can be using it; otherwise it closes with its last user."""
-        number, self._number = self._number, -1
+        number, self.number = self.number, -1
         if number >= 0:
             self._close(number)
         sender, self._sender = self._sender, None
@@ -112,8 +112,8 @@ class WakeFolder:
             sender.close()
 
     def __del__(self) -> None:
-        if self._number >= 0:
-            self._close(self._number)
+        if self.number >= 0:
+            self._close(self.number)
 
 
 class _Entry:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from os import stat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from outlast import _host
@@ -203,14 +204,14 @@ class Waiter:
 
 
 class _Seen(NamedTuple):
-    """The folder as last listed; without a key it holds for the one call that listed it."""
+    """The folder as last listed; without its time it holds for the one call that listed it."""
 
-    key: tuple[int, ...]
+    changed_ns: int
     door: WakeFolder | None
     names: tuple[tuple[str, frozenset[Topic]], ...]
 
 
-_NOTHING = _Seen((), None, ())
+_NOTHING = _Seen(0, None, ())
 
 
 class Wakeups:
@@ -254,21 +255,25 @@ class Wakeups:
         if self._is_closed or not topics:
             return
         try:
-            found = os.lstat(self._path)
-            seen = self._seen
-            if (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns) != seen.key:
-                seen = self._look(found)
-            if seen.door is not None:
-                for name, wanted in seen.names:
-                    if not wanted.isdisjoint(topics):
-                        seen.door.send(name)
+            changed_ns, door, names = self._seen
+            # A folder that was moved or removed has another time, too.
+            if door is None or stat(door.number).st_ctime_ns != changed_ns:
+                _, door, names = self._look()
+            for name, wanted in names:
+                if door is not None and not wanted.isdisjoint(topics):
+                    door.send(name)
         except Exception as error:
             # The commit stands; a hint is not worth an error in its place.
             log.debug("nobody could be woken: %s", error)
 
-    def _look(self, found: os.stat_result) -> _Seen:
-        """List the folder; remember it only if no later change can have the same times."""
+    def look_anew(self) -> None:
+        """The side folder is another: whom there is to tell is found out with the next commit."""
+        self._seen = _NOTHING
+
+    def _look(self) -> _Seen:
+        """List the folder; remember it only if no later change can have the same time."""
         looked_at_ns = time.time_ns()
+        found = os.lstat(self._path)
         door = self._open(found)
         names = []
         for name in door.names():
@@ -277,9 +282,8 @@ class Wakeups:
                 door.sweep(name)
             elif rest and _LETTERS.keys() >= set(letters):
                 names.append((name, frozenset(_LETTERS[letter] for letter in letters)))
-        changed_ns = max(found.st_mtime_ns, found.st_ctime_ns)
-        key = _key(found) if is_settled(changed_ns, looked_at_ns) else ()
-        self._seen = _Seen(key, door, tuple(names))
+        changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
+        self._seen = _Seen(changed_ns, door, tuple(names))
         return self._seen
 
     def _open(self, found: os.stat_result) -> WakeFolder:
@@ -312,10 +316,6 @@ class Wakeups:
         self.close()
         if door is not None:
             door.close()
-
-
-def _key(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _bounded(timeout_seconds: float) -> float:
