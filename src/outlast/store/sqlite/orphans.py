@@ -103,7 +103,7 @@ def spared(
 
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
     """The rows of a query as decisions need them."""
-    return [Standing(*row) for row in tx.rows(name, values)]
+    return [tuple.__new__(Standing, row) for row in tx.rows(name, values)]
 
 
 def was_heard_of(tx: Transaction, found: Judged, now: Instant, patience: Patience) -> bool:
