@@ -10,6 +10,7 @@ from pathlib import Path
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult
+from outlast.domain.recovery import RecoveryReport
 from outlast.errors import StoreBusy
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite import marker, runs
@@ -51,17 +52,17 @@ class Recovering(Serving):
             self._run_id = run_id
         return run_id
 
-    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
+    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
         """Put on record what came of it; only a recovery without errors takes old markers away.
 
         One that was stopped leaves its opening undone.
         """
-        self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
-        if run_id != self._run_id or done.was_stopped:
-            return
-        self._is_on_record = True
-        if done.mode != "off" and not (done.errors or done.unrecovered):
-            marker.sweep(self._folder, self._workspace, self.opened.markers)
+        row = self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
+        if run_id == self._run_id and not done.was_stopped:
+            self._is_on_record = True
+            if done.mode != "off" and not (done.errors or done.unrecovered):
+                marker.sweep(self._folder, self._workspace, self.opened.markers)
+        return runs.report_of(row)
 
     def check(self, is_quick: bool) -> IntegrityResult:
         """Check the file while it is served."""

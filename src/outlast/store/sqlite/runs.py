@@ -1,7 +1,5 @@
 """The record of recovery runs: one row for each opening to serve, and for each pass that acted."""
 
-from typing import Any
-
 import msgspec
 
 from outlast import _host
@@ -15,7 +13,7 @@ from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite.audit import CRASH_RECOVERY, Act, add_audit
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.forensics import last_sign
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import Row, Transaction
 
 RUNS_KEPT = 1000
 TELLING_RUNS_KEPT = 100
@@ -43,8 +41,9 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
             "wal_frames": start.wal_frames_moved,
         },
     )
-    kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
-    tx.run("forget_runs", {"id": run_id} | kept)
+    if run_id > RUNS_KEPT:
+        kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
+        tx.run("forget_runs", {"id": run_id} | kept)
     if start.settings not in (None, tx.value("get_meta", {"key": RECOVERY_SETTINGS})):
         tx.run("replace_meta", {"key": RECOVERY_SETTINGS, "value": start.settings})
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
@@ -58,8 +57,11 @@ def _last_seen(tx: Transaction, start: RunStart) -> int | None:
     return max((at for at in signs if at is not None), default=None)
 
 
-def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
-    """Note what came of it; once only, though one who heard no answer may say it again."""
+def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> Row:
+    """Note what came of it; once only, though one who heard no answer may say it again.
+
+    Returns the row, to be read as a report once it is committed.
+    """
     healed = done.healed
     counts = {
         "put_back": healed.put_back,
@@ -71,18 +73,22 @@ def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
         "id": run_id, "now": now.utc_ms, "details": _encode(done).decode(),
         "has_findings": int(done.has_findings),
     }  # fmt: skip
-    if not tx.run("end_run", counts | values):
-        return
+    row = tx.row("end_run", counts | values)
+    if row is None:
+        ended = tx.row("run_by_id", {"id": run_id})
+        assert ended is not None, "a run is forgotten only by a later one"
+        return ended
     add_event(tx, RECOVERY_COMPLETED, now, counts | {"actor": RECOVERY}, run_id=run_id)
     if done.has_findings:
-        _put_on_record(tx, run_id, done, counts, now)
+        _put_on_record(tx, row, done, counts, now)
+    return row
 
 
 def _put_on_record(
-    tx: Transaction, run_id: int, done: RunEnd, counts: dict[str, int], now: Instant
+    tx: Transaction, row: Row, done: RunEnd, counts: dict[str, int], now: Instant
 ) -> None:
     """A start that found nothing is no recovery from a crash, and leaves no act to account for."""
-    started_at, crashed_at = tx.row("run_times", {"id": run_id}) or (now.utc_ms, None)
+    run_id, _, _, _, _, started_at, _, _, crashed_at, *_ = row
     data = counts | {
         "dead_workers": len(done.dead_workers),
         "duration_seconds": max(0, now.utc_ms - started_at) / 1000,
@@ -99,7 +105,7 @@ def _put_on_record(
 def last(tx: Transaction, trigger: str | None) -> RecoveryReport | None:
     """The newest run that was completed, perhaps of one trigger."""
     row = tx.row("last_run", {"trigger": trigger})
-    return None if row is None else _report(row)
+    return None if row is None else report_of(row)
 
 
 def telling(tx: Transaction, run_id: int | None) -> tuple[RecoveryReport, int] | None:
@@ -108,10 +114,11 @@ def telling(tx: Transaction, run_id: int | None) -> tuple[RecoveryReport, int] |
         row = tx.row("run_by_id", {"id": run_id})
     else:
         row = tx.row("last_telling_run") or tx.row("last_run", {"trigger": None})
-    return None if row is None else (_report(row), int(tx.value("runs_since", {"id": row[0]})))
+    return None if row is None else (report_of(row), int(tx.value("runs_since", {"id": row[0]})))
 
 
-def _report(row: tuple[Any, ...]) -> RecoveryReport:
+def report_of(row: Row) -> RecoveryReport:
+    """A run that has ended, as its row tells it."""
     (
         run_id, _, pid, host, trigger, started_at, completed_at, previous, crashed_at, put_back,
         failed, held, skipped, found_running, wal_bytes, wal_frames, details,
