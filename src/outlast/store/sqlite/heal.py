@@ -91,11 +91,14 @@ class Healer:
         tell_what_stays(self._readers, (*alive, *dead), this.now, this.policy)
         for found in dead:
             self._bury(found, this, tally)
-        if leases_ran_out(self._readers, this.now):
+        # After most crashes nobody is left who runs anything, and one look tells that.
+        is_running = self._readers.read("looking for orphans", lambda tx: tx.row("any_running"))
+        if is_running and leases_ran_out(self._readers, this.now):
             self._take_back_expired(this, tally)
         tally.locks_freed += self.free_unheld_locks(this)
-        for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
-            self._take_back_unheld(query, this, tally)
+        if is_running and this.is_thorough:
+            for query in ("situations_unheld", "situations_of_nobody"):
+                self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         left = spared(self._readers, dead, this.now, this.policy, SPARED_LISTED)
         return tally.so_far()._replace(
@@ -273,7 +276,7 @@ class Step:
         self._sweep = sweep
         self._size = size
         self._passed_over = passed_over
-        self.found: list[Standing] = []
+        self.found: Sequence[Standing] = ()
         self.endings: list[Alike] = []
         self.freed: Rows = []
         self.is_last = False
@@ -283,7 +286,9 @@ class Step:
         limit = self._size + len(self._passed_over)
         found = self._sweep.find(tx, limit)
         self.is_last = len(found) < limit
-        self.found = [one for one in found if one.seq not in self._passed_over][: self._size]
+        if self._passed_over:
+            found = [one for one in found if one.seq not in self._passed_over]
+        self.found = found[: self._size]
         self.endings = alike(self.found, self._sweep.cause)
         expiry.add_boundaries(tx, self.endings, self._this.now)
         lost = lost_with(tx, self.found, self._this.now, self._sweep.worker is not None)
