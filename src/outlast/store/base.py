@@ -303,7 +303,7 @@ class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
         ...
 
     def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
-        """Put a run on record; the one of an opening stands for the whole session."""
+        """Begin a run, on record with its first change; that of an opening is the session's."""
         ...
 
     def end_run(self, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:

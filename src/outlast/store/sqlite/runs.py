@@ -1,5 +1,7 @@
 """The record of recovery runs: one row for each opening to serve, and for each pass that acted."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from outlast import _host
@@ -9,6 +11,7 @@ from outlast.domain.lifecycle import RECOVERY
 from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import stamp_of, utc, utc_of
 from outlast.domain.worker import PreviousStop
+from outlast.errors import StoreBusy
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite.audit import CRASH_RECOVERY, Act, add_audit
 from outlast.store.sqlite.events import add_event
@@ -23,12 +26,28 @@ _encode = msgspec.json.Encoder().encode
 _details = msgspec.json.Decoder(RunEnd)
 
 
-def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> int:
+class Beginning(NamedTuple):
+    """A run that is about to be put on record, by the first transaction that it makes."""
+
+    run_id: int
+    start: RunStart
+    incarnation: str
+    now: Instant
+
+
+def next_id(tx: Transaction) -> int:
+    """The number of the next run; whoever asks has the turn to recover, so it stays that."""
+    return int(tx.value("next_run"))
+
+
+def begin(tx: Transaction, beginning: Beginning) -> None:
     """Note that a run begins; old ones are forgotten, those with something to tell much later."""
+    run_id, start, incarnation, now = beginning
     here = _host.this_process()
-    run_id: int = tx.value(
+    is_new = tx.run(
         "begin_run",
         {
+            "id": run_id,
             "incarnation": incarnation,
             "pid": here.pid,
             "host": here.host,
@@ -41,6 +60,9 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
             "wal_frames": start.wal_frames_moved,
         },
     )
+    if not is_new:
+        _refuse_anothers(tx, beginning)
+        return
     if run_id > RUNS_KEPT:
         kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
         tx.run("forget_runs", {"id": run_id} | kept)
@@ -48,7 +70,13 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
         tx.run("replace_meta", {"key": RECOVERY_SETTINGS, "value": start.settings})
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
-    return run_id
+
+
+def _refuse_anothers(tx: Transaction, beginning: Beginning) -> None:
+    """Only where the lock on recovery failed us can the number be somebody else's by now."""
+    begun_by = tx.value("run_incarnation", {"id": beginning.run_id})
+    if begun_by != beginning.incarnation:
+        raise StoreBusy("another process has begun to recover this store; try again later")
 
 
 def _last_seen(tx: Transaction, start: RunStart) -> int | None:
