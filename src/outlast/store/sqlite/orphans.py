@@ -6,6 +6,7 @@ there is anything to do; what is found is found again inside the transaction tha
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 from outlast import _host
 from outlast.clock import Instant
@@ -57,6 +58,9 @@ def kinds_concerned(policy: RecoveryPolicy) -> Values:
     }
 
 
+# Spares the detour by which a named tuple is usually made; the queries name every column.
+_as_standing = partial(tuple.__new__, Standing)
+
 ALL_KINDS: Values = {"spared": None, "only": None}
 
 
@@ -103,7 +107,7 @@ def spared(
 
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
     """The rows of a query as decisions need them."""
-    return [tuple.__new__(Standing, row) for row in tx.rows(name, values)]
+    return list(map(_as_standing, tx.rows(name, values)))
 
 
 def was_heard_of(tx: Transaction, found: Judged, now: Instant, patience: Patience) -> bool:
