@@ -26,6 +26,7 @@ from outlast.store.sqlite.lock_healing import (
     tell_what_was_freed,
 )
 from outlast.store.sqlite.orphans import (
+    any_running,
     ended_holders,
     expired,
     held_by,
@@ -91,12 +92,10 @@ class Healer:
         tell_what_stays(self._readers, (*alive, *dead), this.now, this.policy)
         for found in dead:
             self._bury(found, this, tally)
-        # After most crashes nobody is left who runs anything, and one look tells that.
-        is_running = self._readers.read("looking for orphans", lambda tx: tx.row("any_running"))
-        if is_running and leases_ran_out(self._readers, this.now):
+        if leases_ran_out(self._readers, this.now):
             self._take_back_expired(this, tally)
         tally.locks_freed += self.free_unheld_locks(this)
-        if is_running and this.is_thorough:
+        if this.is_thorough and any_running(self._readers):
             for query in ("situations_unheld", "situations_of_nobody"):
                 self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]

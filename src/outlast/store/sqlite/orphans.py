@@ -64,6 +64,11 @@ _as_standing = partial(tuple.__new__, Standing)
 ALL_KINDS: Values = {"spared": None, "only": None}
 
 
+def any_running(readers: Readers) -> bool:
+    """Whether anything runs; after most crashes, once the dead are buried, nothing does."""
+    return readers.read("looking for orphans", lambda tx: tx.row("any_running")) is not None
+
+
 def leases_ran_out(readers: Readers, now: Instant, kinds: Values | None = None) -> bool:
     """Whether any lease has run out, of a kind that is not left alone; a read by index."""
     only = kinds or ALL_KINDS
