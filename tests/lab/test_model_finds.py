@@ -17,7 +17,7 @@ from outlast.lab.model.script import parse
 from outlast.lab.model.simulation import drawn, repeated
 from outlast.store.records import Settlement
 from outlast.store.sqlite import expiry, heal, orphans, settle
-from outlast.store.sqlite.heal_round import Round, Sweep, Tally
+from outlast.store.sqlite.heal_round import Round, Sweep, Tally, alike
 from outlast.store.sqlite.transaction import Transaction, int_array
 
 pytestmark = pytest.mark.timeout(600)
@@ -106,15 +106,15 @@ def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Healing moves what it found by reading, without looking again once it may write."""
 
     def in_two(self: heal.Healer, this: Round, tally: Tally, sweep: Sweep) -> None:
-        def find(tx: Transaction) -> list[settle.Ending]:
-            return heal._endings(sweep.find(tx, this.policy.batch), sweep.cause)
+        def find(tx: Transaction) -> list[settle.Alike]:
+            return alike(sweep.find(tx, this.policy.batch), sweep.cause)
 
-        def taken(tx: Transaction, found: list[settle.Ending]) -> list[Transition]:
+        def taken(tx: Transaction, found: list[settle.Alike]) -> list[settle.Moved]:
             expiry.add_boundaries(tx, found, this.now)
-            return settle.move(tx, found, this.now, run_id=this.run_id)
+            return settle.move_alike(tx, found, this.now, this.run_id)
 
         while found := self._readers.read("planted", find):
-            tally.add(found, self._write("heal", partial(taken, found=found)))
+            tally.add([], self._write("heal", partial(taken, found=found)))
         self._write("heal", lambda tx: sweep.last(tx, []))
 
     monkeypatch.setattr(heal.Healer, "_in_batches", in_two)

@@ -136,6 +136,8 @@ def test_recovery_killed_at_each_batch_boundary_converges_to_the_same_end(
         killed += 1
         pending = rows(path, "SELECT count(*) FROM tasks WHERE status = 'pending'")
         assert pending == [(min(killed * HEAL_BATCH, TASKS),)], "what was done stays done"
+        newest = "SELECT completed_at FROM recovery_runs ORDER BY id DESC LIMIT 1"
+        assert rows(path, newest) == [(None,)], "and the run is on record, without an end"
         assert recovered(path) == undisturbed
     assert killed == 4
     assert end_state(path) == undisturbed

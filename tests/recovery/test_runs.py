@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from outlast import Batch, Outlast
+from outlast.errors import DatabaseError, OutlastError, StoreBusy
+from outlast.store.sqlite import runs
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, assert_sound_inside, by_hand, content, crash, holder, rows
@@ -102,6 +104,70 @@ def test_the_time_a_run_took_is_kept(make_app: Make, database: Path, clock: Manu
     assert report is not None
     assert report.duration_seconds == 6
     assert sum(step.seconds for step in report.steps) > 0
+
+
+EVENTS_OF_RUNS = "SELECT run_id, kind FROM events WHERE kind GLOB 'recovery.*' ORDER BY pos"
+
+
+@pytest.mark.proves("REC-01")
+def test_a_run_is_put_on_record_by_the_transaction_that_changes_something_first(
+    make_app: Make, database: Path
+) -> None:
+    app = make_app(heal_batch=2)
+    lose(app, database, 3)
+    before = len(rows(database, "SELECT id FROM recovery_runs"))
+    seen: list[tuple[int, Any]] = []
+
+    def look(batch: Batch) -> None:
+        (newest, *_) = rows(database, "SELECT id, completed_at FROM recovery_runs ORDER BY id DESC")
+        seen.append(newest)
+
+    report = app.recover(on_batch=look)
+    assert report.run_id == before + 1
+    assert seen == [(report.run_id, None)] * 2
+    told = [kind for run_id, kind in rows(database, EVENTS_OF_RUNS) if run_id == report.run_id]
+    assert told == [
+        "recovery.started", "recovery.progress", "recovery.progress", "recovery.completed",
+    ]  # fmt: skip
+
+
+@pytest.mark.proves("OBS-01")
+def test_a_first_batch_whose_answer_was_lost_leaves_a_run_that_began_once(
+    make_app: Make, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    lose(app, database, 2)
+    write = SqliteStore._write
+    lost: list[str] = []
+
+    def lost_on_the_way(self: SqliteStore, context: str, *rest: Any, **named: Any) -> Any:
+        result = write(self, context, *rest, **named)
+        if context == "heal" and not lost:
+            lost.append(context)
+            raise DatabaseError("the answer was lost", OSError())
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "_write", lost_on_the_way)
+        with pytest.raises(OutlastError, match="the answer was lost"):
+            app.recover()
+    run_id = rows(database, "SELECT max(id) FROM recovery_runs")[0][0]
+    told = [kind for of, kind in rows(database, EVENTS_OF_RUNS) if of == run_id]
+    assert told == ["recovery.started", "recovery.progress", "recovery.completed"]
+    assert app.recover().run_id == run_id + 1
+
+
+@pytest.mark.proves("REC-09")
+def test_where_the_lock_failed_a_run_refuses_to_take_the_number_of_anothers(
+    make_app: Make, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    lose(app, database, 2)
+    content_before = content(database)
+    monkeypatch.setattr(runs, "next_id", lambda tx: 1)
+    with pytest.raises(StoreBusy, match="another process has begun to recover"):
+        app.recover()
+    assert content(database) == content_before
 
 
 @pytest.mark.proves("REC-20")

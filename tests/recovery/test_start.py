@@ -84,13 +84,13 @@ def test_what_each_step_does_is_done_in_that_order(
     watch(opening, "check_after_bad_stop")
     watch(opening, "flush")
     watch(orphans, "judge")
-    watch(heal, "move")
+    watch(heal, "move_alike")
     watch(recovering, "check")
     watch(runs, "end")
     make_app().open()
     once = list(dict.fromkeys(done))
     assert once == [
-        "how_it_was_left", "_size_of_log", "check_after_bad_stop", "flush", "judge", "move",
+        "how_it_was_left", "_size_of_log", "check_after_bad_stop", "flush", "judge", "move_alike",
         "check", "end",
     ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import RecoveryAction
@@ -143,6 +144,14 @@ class Suspect:
     status: str
     recoveries: int
     likely_cause: str
+
+
+class LeftByRecovery(NamedTuple):
+    """What a run that moved something is asked for at its end."""
+
+    pending: int
+    suspects: tuple[Suspect, ...]
+    suspect_count: int
 
 
 @dataclass(frozen=True, slots=True)

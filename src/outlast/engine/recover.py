@@ -96,12 +96,10 @@ class _Run:
             after = self._verify(opened)
             self._steps.append(RecoveryStep("report", "stored"))
             done = self._with_what_is_left(self._end(opened, healed, after))
-            self._store.end_run(run_id, done, session.now())
+            report = self._store.end_run(run_id, done, session.now())
         except BaseException as error:
             self._close(run_id, opened, error)
             raise
-        report = self._store.last_run()
-        assert report is not None
         self._say(report)
         return report
 
@@ -122,14 +120,13 @@ class _Run:
         """What only a run that has something to tell is asked for."""
         if not done.has_findings:
             return done
-        healed = done.healed
-        done = replace(done, tasks_pending_after=self._store.pending_count())
-        if not (healed.put_back or healed.failed):
-            return done
+        moved = done.healed.put_back or done.healed.failed
+        left = self._store.left_by_recovery(SUSPECTS_LISTED if moved else 0)
         return replace(
             done,
-            suspects=self._store.suspects(SUSPECTS_LISTED),
-            suspect_count=self._store.suspect_count(),
+            tasks_pending_after=left.pending,
+            suspects=left.suspects,
+            suspect_count=left.suspect_count,
         )
 
     def _close(self, run_id: int, opened: Opened, error: BaseException) -> None:
@@ -240,13 +237,16 @@ class _Run:
 
     def _about(self, report: RecoveryReport, moved: int) -> dict[str, Any]:
         """For a log that machines read; of the tasks only so many as fit a line."""
-        tasks = self._store.recovered(report.run_id, 0, IDS_LISTED) if moved else []
+        ids = [task_id for dead in report.dead_workers for task_id in dead.task_ids][:IDS_LISTED]
+        if len(ids) < min(moved, IDS_LISTED):
+            tasks = self._store.recovered(report.run_id, 0, IDS_LISTED)
+            ids = [one.task_id for one in tasks]
         return about(
             run_id=report.run_id, wal_bytes=report.wal_bytes, store=self._store.path,
             tasks_put_back=report.tasks_put_back, tasks_failed=report.tasks_failed,
             dead_workers=[one.worker for one in report.dead_workers[:IDS_LISTED]],
             duration_seconds=report.duration_seconds,
-            task_ids=[one.task_id for one in tasks],
+            task_ids=ids,
         )  # fmt: skip
 
 

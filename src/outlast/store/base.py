@@ -10,6 +10,7 @@ from outlast.domain.acts import Signature
 from outlast.domain.events import Cursor, Place
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, Parked
+from outlast.domain.recovery import RecoveryReport
 from outlast.domain.task import Checkpoint, Task
 from outlast.settings import Settings
 from outlast.store.future import Future
@@ -302,11 +303,11 @@ class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
         ...
 
     def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
-        """Put a run on record; the one of an opening stands for the whole session."""
+        """Begin a run, on record with its first change; that of an opening is the session's."""
         ...
 
-    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
-        """Put on record what came of it."""
+    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
+        """Put on record what came of it, and return that record."""
         ...
 
     def check(self, is_quick: bool) -> IntegrityResult:

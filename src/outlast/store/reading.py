@@ -8,7 +8,13 @@ from outlast.domain.events import Cursor, Page, Place, Subscriber
 from outlast.domain.figures import Backlog, LeaseFigures, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
-from outlast.domain.recovery import Decision, RecoveredTask, RecoveryReport, Suspect
+from outlast.domain.recovery import (
+    Decision,
+    LeftByRecovery,
+    RecoveredTask,
+    RecoveryReport,
+    Suspect,
+)
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear
@@ -67,8 +73,8 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """The workers that count as alive and are dead."""
         ...
 
-    def pending_count(self) -> int:
-        """How many tasks are pending, however many are finished."""
+    def left_by_recovery(self, limit: int) -> LeftByRecovery:
+        """How many tasks are pending, and so many of those that were orphaned again and again."""
         ...
 
     def held_count(self) -> int:

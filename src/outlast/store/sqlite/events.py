@@ -21,7 +21,9 @@ def add_event(
     task_id: str | None = None,
 ) -> None:
     """Append an event; it takes the next place in the stream that it shares with transitions."""
-    tx.run("begin_stream")
+    if not tx.run("raise_stream"):
+        tx.run("begin_stream")
+        tx.run("raise_stream")
     tx.run(
         "add_event",
         {
@@ -34,7 +36,6 @@ def add_event(
             "task_id": task_id,
         },
     )
-    tx.run("raise_stream")
 
 
 def add_taken(tx: Transaction, seqs: Sequence[int], now: Instant) -> None:

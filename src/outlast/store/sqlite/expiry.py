@@ -7,7 +7,7 @@ from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
 from outlast.store.records import RecoveryPolicy
-from outlast.store.sqlite.settle import Ending, Standing
+from outlast.store.sqlite.settle import Alike, Standing
 from outlast.store.sqlite.transaction import Transaction, int_array
 
 _CAUSES = {Outcome.EXPIRE: "lease_expired", Outcome.TAKE: "taken_by_operator"}
@@ -28,18 +28,20 @@ def cause(
     )
 
 
-def add_boundaries(tx: Transaction, endings: Sequence[Ending], now: Instant) -> None:
+def add_boundaries(tx: Transaction, endings: Sequence[Alike], now: Instant) -> None:
     """An error_boundary for each of these leases: one statement for all that say the same."""
     alike: dict[str, list[int]] = {}
-    for standing, why, _ in endings:
+    for rows, why in endings:
         if why.outcome in _CAUSES:
+            standing = rows[0]
             said = {
                 "cause": _CAUSES[why.outcome],
                 "error": why.error,
                 "retry": standing.recovery_count + 1,
                 "limit": standing.max_recoveries,
             }
-            alike.setdefault(codec.encode(said, "checkpoint"), []).append(standing.seq)
+            seqs = alike.setdefault(codec.encode(said, "checkpoint"), [])
+            seqs += [row.seq for row in rows]
     for data, seqs in alike.items():
         values = {
             "seqs": int_array(seqs),

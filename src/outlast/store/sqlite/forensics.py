@@ -45,9 +45,9 @@ def evidence(tx: Transaction, found: Judged, exit_signal: int | None) -> Evidenc
     row = tx.row("last_words", {"incarnation": found.peer.incarnation})
     peak_at_beat, oom_kills = row or (None, None)
     peaks = [one for one in (peak_at_beat, found.begun.peak_memory_bytes) if one]
-    now = _memory.oom_kills()
-    here = found.peer.boot_id == _host.boot_id()
-    kills = None if oom_kills is None or now is None or not here else now - oom_kills
+    is_counted = oom_kills is not None and found.peer.boot_id == _host.boot_id()
+    now = _memory.oom_kills() if is_counted else None
+    kills = None if now is None else now - oom_kills
     seen_at_ms = last_sign(tx, [found.peer.incarnation]) or found.peer.beat_at
     return Evidence(exit_signal, max(peaks, default=None), kills, seen_at_ms)
 

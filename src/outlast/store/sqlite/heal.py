@@ -7,7 +7,7 @@ import apsw
 
 from outlast import _host
 from outlast.domain.events import RECOVERY_PROGRESS, WORKER_DEAD
-from outlast.domain.lifecycle import Cause, Transition
+from outlast.domain.lifecycle import Cause
 from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import DatabaseError
 from outlast.logs import about, logger
@@ -16,7 +16,7 @@ from outlast.store.sqlite import expiry, forensics, locks
 from outlast.store.sqlite.audit import Act, add_audit
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.heal_round import Round, Sweep, Tally, Write, became
+from outlast.store.sqlite.heal_round import Round, Sweep, Tally, Write, alike, became
 from outlast.store.sqlite.liveness import Judged, Peer, bury, is_this_process
 from outlast.store.sqlite.lock_healing import (
     Looker,
@@ -26,6 +26,7 @@ from outlast.store.sqlite.lock_healing import (
     tell_what_was_freed,
 )
 from outlast.store.sqlite.orphans import (
+    any_running,
     ended_holders,
     expired,
     held_by,
@@ -38,7 +39,7 @@ from outlast.store.sqlite.orphans import (
     was_heard_of,
 )
 from outlast.store.sqlite.readers import Readers
-from outlast.store.sqlite.settle import Ending, Standing, move
+from outlast.store.sqlite.settle import Alike, Moved, Standing, move_alike
 from outlast.store.sqlite.telling import tell_what_moved, tell_what_stays
 from outlast.store.sqlite.transaction import Transaction
 
@@ -94,8 +95,9 @@ class Healer:
         if leases_ran_out(self._readers, this.now):
             self._take_back_expired(this, tally)
         tally.locks_freed += self.free_unheld_locks(this)
-        for query in ("situations_unheld", "situations_of_nobody") if this.is_thorough else ():
-            self._take_back_unheld(query, this, tally)
+        if this.is_thorough and any_running(self._readers):
+            for query in ("situations_unheld", "situations_of_nobody"):
+                self._take_back_unheld(query, this, tally)
         stale = [found for found in judged if found.judgement.liveness is Liveness.STALE]
         left = spared(self._readers, dead, this.now, this.policy, SPARED_LISTED)
         return tally.so_far()._replace(
@@ -115,7 +117,7 @@ class Healer:
                 return []
             return held_by(tx, peer, limit, kinds_concerned(this.policy))
 
-        def declare(tx: Transaction, moved: Sequence[Transition]) -> None:
+        def declare(tx: Transaction, moved: Sequence[Moved]) -> None:
             back, failed = became(moved)
             left = tally.put_back + back - before[0], tally.failed + failed - before[1]
             is_declared[:] = [self._declare(tx, found, this, freed, left)]
@@ -251,9 +253,9 @@ class Healer:
                 )  # fmt: skip
                 continue
             size = min(2 * size, this.policy.batch)
-            tell_what_moved(step.endings, moved, this.now, this.run_id)
+            tell_what_moved(moved, this.now, this.run_id)
             tell_what_was_freed(step.freed, this.now)
-            tally.add(step.endings, moved)
+            tally.add(step.found, moved)
             tally.locks_freed += len(step.freed)
             if step.is_last:
                 tally.unfit += unfit.values()
@@ -273,21 +275,23 @@ class Step:
         self._sweep = sweep
         self._size = size
         self._passed_over = passed_over
-        self.found: list[Standing] = []
-        self.endings: list[Ending] = []
+        self.found: Sequence[Standing] = ()
+        self.endings: list[Alike] = []
         self.freed: Rows = []
         self.is_last = False
 
-    def __call__(self, tx: Transaction) -> list[Transition]:
+    def __call__(self, tx: Transaction) -> list[Moved]:
         """Find, decide, move; the last one ends the holder too."""
         limit = self._size + len(self._passed_over)
         found = self._sweep.find(tx, limit)
         self.is_last = len(found) < limit
-        self.found = [one for one in found if one.seq not in self._passed_over][: self._size]
-        self.endings = _endings(self.found, self._sweep.cause)
+        if self._passed_over:
+            found = [one for one in found if one.seq not in self._passed_over]
+        self.found = found[: self._size]
+        self.endings = alike(self.found, self._sweep.cause)
         expiry.add_boundaries(tx, self.endings, self._this.now)
         lost = lost_with(tx, self.found, self._this.now, self._sweep.worker is not None)
-        moved = move(tx, self.endings, self._this.now, run_id=self._this.run_id)
+        moved = move_alike(tx, self.endings, self._this.now, self._this.run_id)
         self.freed = locks.free_lost(
             tx, lost, self._this.now, self._this.run_id, self._this.operator
         )
@@ -297,7 +301,7 @@ class Step:
             self._sweep.last(tx, moved)
         return moved
 
-    def _note_progress(self, tx: Transaction, moved: Sequence[Transition]) -> None:
+    def _note_progress(self, tx: Transaction, moved: Sequence[Moved]) -> None:
         """A run's batch is an event of that run; a healing pass accounts for each of its own."""
         this, worker = self._this, self._sweep.worker
         back, failed = became(moved)
@@ -306,18 +310,3 @@ class Step:
             add_audit(tx, Act(this.actor, this.source, this.act, worker, data), this.now)
         else:
             add_event(tx, RECOVERY_PROGRESS, this.now, data, run_id=this.run_id, worker=worker)
-
-
-def _endings(found: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Ending]:
-    """The same cause for all that differ in nothing that it says, so that they move as one set."""
-    causes: dict[Cause, Cause] = {}
-    by_holder: dict[object, Cause] = {}
-    endings: list[Ending] = []
-    for standing in found:
-        begun = standing.unstarted and (standing.seq, standing.token)
-        alike = (standing.worker, standing.kind, begun)
-        if alike not in by_holder:
-            decided = cause(standing)
-            by_holder[alike] = causes.setdefault(decided, decided)
-        endings.append((standing, by_holder[alike], None))
-    return endings

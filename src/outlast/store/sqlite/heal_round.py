@@ -1,22 +1,30 @@
 """What a pass of healing is made of: who heals and how, one sort of orphans, and the tally."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import RECOVERY, Cause, Status, Transition
+from outlast.domain.lifecycle import RECOVERY, Cause, Status
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.sqlite.audit import SELF_HEALING
-from outlast.store.sqlite.settle import Ending, Standing
+from outlast.store.sqlite.settle import Alike, Moved, Standing
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
 MOST_NAMED = 100
 
+_DECIDING = (
+    "status", "attempt", "retry_count", "recovery_count", "max_retries", "max_recoveries",
+    "worker", "unstarted", "kind",
+)  # fmt: skip
+_likeness = itemgetter(*map(Standing._fields.index, _DECIDING))
+
 Find = Callable[[Transaction, int], Sequence[Standing]]
 Tell = Callable[[Batch], None]
-Last = Callable[[Transaction, Sequence[Transition]], None]
+Last = Callable[[Transaction, Sequence[Moved]], None]
 
 
 class Write(Protocol):
@@ -59,10 +67,31 @@ class Sweep(NamedTuple):
     """Called once the last of them is committed."""
 
 
-def became(moved: Sequence[Transition]) -> tuple[int, int]:
+def alike(found: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Alike]:
+    """Those that differ in nothing that decides what becomes of them and is said of it.
+
+    Whether one that had not been started was begun after all, its cause alone knows.
+    """
+    by_likeness: dict[object, list[Standing]] = {}
+    # Most neighbours are alike, and finding that out takes no step of the interpreter.
+    for likeness, neighbours in groupby(found, _likeness):
+        by_likeness.setdefault(likeness, []).extend(neighbours)
+    groups: list[Alike] = []
+    for rows in by_likeness.values():
+        if not rows[0].unstarted:
+            groups.append(Alike(rows, cause(rows[0])))
+            continue
+        by_cause: dict[Cause, list[Standing]] = {}
+        for standing in rows:
+            by_cause.setdefault(cause(standing), []).append(standing)
+        groups += [Alike(same, why) for why, same in by_cause.items()]
+    return groups
+
+
+def became(moved: Sequence[Moved]) -> tuple[int, int]:
     """How many orphans were put back, and how many failed."""
-    back = sum(one.to is Status.PENDING for one in moved)
-    return back, len(moved) - back
+    back = sum(len(one.rows) for one in moved if one.transition.to is Status.PENDING)
+    return back, sum(len(one.rows) for one in moved) - back
 
 
 class Tally:
@@ -84,10 +113,14 @@ class Tally:
             deaths=tuple(self.deaths), unfit=tuple(self.unfit), locks_freed=self.locks_freed,
         )  # fmt: skip
 
-    def add(self, endings: Sequence[Ending], moved: Sequence[Transition]) -> None:
+    def add(self, found: Sequence[Standing], moved: Sequence[Moved]) -> None:
         """Count what was moved, and keep the first ids."""
-        self.ids += [standing.id for standing, *_ in endings[: MOST_NAMED - len(self.ids)]]
+        self.ids += [standing.id for standing in found[: MOST_NAMED - len(self.ids)]]
         back, failed = became(moved)
         self.put_back += back
         self.failed += failed
-        self.held += sum(one.to is Status.PENDING and one.parked is not None for one in moved)
+        self.held += sum(
+            len(rows)
+            for rows, _, transition in moved
+            if transition.to is Status.PENDING and transition.parked is not None
+        )

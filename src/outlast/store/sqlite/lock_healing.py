@@ -94,9 +94,11 @@ def lost_with(
 
     One that is taken from a living holder by force is told of by its task alone.
     """
-    ids = {one.id for one in orphans}
-    bound = [one for one in locks.locks_with_leases(tx) if one.task_id in ids] if ids else []
-    return [one for one in bound if holder_is_dead or one.left_ms(now) <= 0]
+    bound = locks.locks_with_leases(tx) if orphans else []
+    ids = {one.id for one in orphans} if bound else ()
+    return [
+        one for one in bound if one.task_id in ids and (holder_is_dead or one.left_ms(now) <= 0)
+    ]
 
 
 def tell_what_was_freed(freed: Sequence[LockRow], now: Instant) -> None:

@@ -6,6 +6,7 @@ there is anything to do; what is found is found again inside the transaction tha
 
 import json
 from collections.abc import Sequence
+from functools import partial
 
 from outlast import _host
 from outlast.clock import Instant
@@ -57,7 +58,15 @@ def kinds_concerned(policy: RecoveryPolicy) -> Values:
     }
 
 
+# Spares the detour by which a named tuple is usually made; the queries name every column.
+_as_standing = partial(tuple.__new__, Standing)
+
 ALL_KINDS: Values = {"spared": None, "only": None}
+
+
+def any_running(readers: Readers) -> bool:
+    """Whether anything runs; after most crashes, once the dead are buried, nothing does."""
+    return readers.read("looking for orphans", lambda tx: tx.row("any_running")) is not None
 
 
 def leases_ran_out(readers: Readers, now: Instant, kinds: Values | None = None) -> bool:
@@ -103,7 +112,7 @@ def spared(
 
 def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
     """The rows of a query as decisions need them."""
-    return [Standing(*row) for row in tx.rows(name, values)]
+    return list(map(_as_standing, tx.rows(name, values)))
 
 
 def was_heard_of(tx: Transaction, found: Judged, now: Instant, patience: Patience) -> bool:

@@ -3,13 +3,15 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from outlast import _host
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult
+from outlast.domain.recovery import RecoveryReport
 from outlast.errors import StoreBusy
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite import marker, runs
@@ -18,12 +20,17 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.integrity import check
 from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.serving import Serving
+from outlast.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 0.01
 
 
 class Recovering(Serving):
     """The part of the store that start-up recovery works with."""
+
+    _beginning: runs.Beginning | None = None
 
     @contextmanager
     def recovering(self) -> Iterator[None]:
@@ -42,26 +49,43 @@ class Recovering(Serving):
         return self._is_on_record
 
     def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
-        """Put a run on record; the one of an opening stands for the whole session."""
-        session_id = self._holding.session_id
+        """Begin a run; the one of an opening stands for the whole session.
+
+        Its first transaction puts it on record, a batch or its end: one that is broken off before
+        has changed nothing.
+        """
         if is_opening:
             self._marker.set(now)
-        run_id = self._write("recover", lambda tx: runs.begin(tx, start, session_id, now))
+        run_id = self._read("reading a run", runs.next_id)
+        self._beginning = runs.Beginning(run_id, start, self._holding.session_id, now)
         if is_opening:
             self._run_id = run_id
         return run_id
 
-    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> None:
+    def _with_beginning(self, operation: Callable[[Transaction], T]) -> Callable[[Transaction], T]:
+        """What a run writes; before it, in the same transaction, that it begins."""
+        beginning = self._beginning
+
+        def both(tx: Transaction) -> T:
+            if beginning is not None:
+                runs.begin(tx, beginning)
+            return operation(tx)
+
+        return both
+
+    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
         """Put on record what came of it; only a recovery without errors takes old markers away.
 
         One that was stopped leaves its opening undone.
         """
-        self._write("recover", lambda tx: runs.end(tx, run_id, done, now))
-        if run_id != self._run_id or done.was_stopped:
-            return
-        self._is_on_record = True
-        if done.mode != "off" and not (done.errors or done.unrecovered):
-            marker.sweep(self._folder, self._workspace, self.opened.markers)
+        ending = self._with_beginning(lambda tx: runs.end(tx, run_id, done, now))
+        row = self._write("recover", ending)
+        self._beginning = None
+        if run_id == self._run_id and not done.was_stopped:
+            self._is_on_record = True
+            if done.mode != "off" and not (done.errors or done.unrecovered):
+                marker.sweep(self._folder, self._workspace, self.opened.markers)
+        return runs.report_of(row)
 
     def check(self, is_quick: bool) -> IntegrityResult:
         """Check the file while it is served."""

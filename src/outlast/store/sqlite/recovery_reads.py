@@ -7,6 +7,7 @@ from outlast.clock import Instant
 from outlast.domain.orphans import Patience
 from outlast.domain.recovery import (
     Decision,
+    LeftByRecovery,
     RecoveredTask,
     RecoveryReport,
     Suspect,
@@ -100,9 +101,15 @@ class RecoveryReading:
         """The workers that count as alive and are dead."""
         return names(self._dead(now, patience))
 
-    def pending_count(self: Asked) -> int:
-        """How many tasks are pending, however many are finished."""
-        return int(self._read("counting", lambda tx: tx.value("pending_count")))
+    def left_by_recovery(self: Asked, limit: int) -> LeftByRecovery:
+        """How many tasks are pending, and so many of those that were orphaned again and again."""
+
+        def look(tx: Transaction) -> LeftByRecovery:
+            pending = int(tx.value("pending_count"))
+            count = int(tx.value("suspect_count")) if limit else 0
+            return LeftByRecovery(pending, _suspects(tx, limit) if count else (), count)
+
+        return self._read("counting", look)
 
     def held_count(self: Asked) -> int:
         """How many tasks that recovery put back wait for approval."""
@@ -119,17 +126,7 @@ class RecoveryReading:
 
     def suspects(self: Asked, limit: int) -> tuple[Suspect, ...]:
         """Tasks that were orphaned again and again, the worst first."""
-        rows = self._read("reading tasks", lambda tx: tx.rows("suspects", {"limit": limit}))
-        return tuple(
-            Suspect(
-                task_id, kind, status, count,
-                likely_cause(
-                    kind, crashes, expiries, bool(beats), error, beside=beside, others=others
-                ),
-            )
-            for (task_id, kind, status, count, crashes, expiries, beats, error, beside,
-                 others) in rows
-        )  # fmt: skip
+        return self._read("reading tasks", lambda tx: _suspects(tx, limit))
 
     def suspect_count(self: Asked) -> int:
         """How many tasks were orphaned again and again."""
@@ -160,3 +157,14 @@ class RecoveryReading:
     def last_run(self: Asked, trigger: str | None = None) -> RecoveryReport | None:
         """The newest run that was completed."""
         return self._read("reading a run", lambda tx: runs.last(tx, trigger))
+
+
+def _suspects(tx: Transaction, limit: int) -> tuple[Suspect, ...]:
+    return tuple(
+        Suspect(
+            task_id, kind, status, count,
+            likely_cause(kind, crashes, expiries, bool(beats), error, beside=beside, others=others),
+        )
+        for (task_id, kind, status, count, crashes, expiries, beats, error, beside,
+             others) in tx.rows("suspects", {"limit": limit})
+    )  # fmt: skip

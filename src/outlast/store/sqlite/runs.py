@@ -1,6 +1,6 @@
 """The record of recovery runs: one row for each opening to serve, and for each pass that acted."""
 
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,11 +11,12 @@ from outlast.domain.lifecycle import RECOVERY
 from outlast.domain.recovery import RecoveredTask, RecoveryReport
 from outlast.domain.task import stamp_of, utc, utc_of
 from outlast.domain.worker import PreviousStop
+from outlast.errors import StoreBusy
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite.audit import CRASH_RECOVERY, Act, add_audit
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.forensics import last_sign
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import Row, Transaction
 
 RUNS_KEPT = 1000
 TELLING_RUNS_KEPT = 100
@@ -25,12 +26,28 @@ _encode = msgspec.json.Encoder().encode
 _details = msgspec.json.Decoder(RunEnd)
 
 
-def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> int:
+class Beginning(NamedTuple):
+    """A run that is about to be put on record, by the first transaction that it makes."""
+
+    run_id: int
+    start: RunStart
+    incarnation: str
+    now: Instant
+
+
+def next_id(tx: Transaction) -> int:
+    """The number of the next run; whoever asks has the turn to recover, so it stays that."""
+    return int(tx.value("next_run"))
+
+
+def begin(tx: Transaction, beginning: Beginning) -> None:
     """Note that a run begins; old ones are forgotten, those with something to tell much later."""
+    run_id, start, incarnation, now = beginning
     here = _host.this_process()
-    run_id: int = tx.value(
+    is_new = tx.run(
         "begin_run",
         {
+            "id": run_id,
             "incarnation": incarnation,
             "pid": here.pid,
             "host": here.host,
@@ -43,13 +60,23 @@ def begin(tx: Transaction, start: RunStart, incarnation: str, now: Instant) -> i
             "wal_frames": start.wal_frames_moved,
         },
     )
-    kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
-    tx.run("forget_runs", {"id": run_id} | kept)
+    if not is_new:
+        _refuse_anothers(tx, beginning)
+        return
+    if run_id > RUNS_KEPT:
+        kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
+        tx.run("forget_runs", {"id": run_id} | kept)
     if start.settings not in (None, tx.value("get_meta", {"key": RECOVERY_SETTINGS})):
         tx.run("replace_meta", {"key": RECOVERY_SETTINGS, "value": start.settings})
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
-    return run_id
+
+
+def _refuse_anothers(tx: Transaction, beginning: Beginning) -> None:
+    """Only where the lock on recovery failed us can the number be somebody else's by now."""
+    begun_by = tx.value("run_incarnation", {"id": beginning.run_id})
+    if begun_by != beginning.incarnation:
+        raise StoreBusy("another process has begun to recover this store; try again later")
 
 
 def _last_seen(tx: Transaction, start: RunStart) -> int | None:
@@ -58,8 +85,11 @@ def _last_seen(tx: Transaction, start: RunStart) -> int | None:
     return max((at for at in signs if at is not None), default=None)
 
 
-def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
-    """Note what came of it; once only, though one who heard no answer may say it again."""
+def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> Row:
+    """Note what came of it; once only, though one who heard no answer may say it again.
+
+    Returns the row, to be read as a report once it is committed.
+    """
     healed = done.healed
     counts = {
         "put_back": healed.put_back,
@@ -71,18 +101,22 @@ def end(tx: Transaction, run_id: int, done: RunEnd, now: Instant) -> None:
         "id": run_id, "now": now.utc_ms, "details": _encode(done).decode(),
         "has_findings": int(done.has_findings),
     }  # fmt: skip
-    if not tx.run("end_run", counts | values):
-        return
+    row = tx.row("end_run", counts | values)
+    if row is None:
+        ended = tx.row("run_by_id", {"id": run_id})
+        assert ended is not None, "a run is forgotten only by a later one"
+        return ended
     add_event(tx, RECOVERY_COMPLETED, now, counts | {"actor": RECOVERY}, run_id=run_id)
     if done.has_findings:
-        _put_on_record(tx, run_id, done, counts, now)
+        _put_on_record(tx, row, done, counts, now)
+    return row
 
 
 def _put_on_record(
-    tx: Transaction, run_id: int, done: RunEnd, counts: dict[str, int], now: Instant
+    tx: Transaction, row: Row, done: RunEnd, counts: dict[str, int], now: Instant
 ) -> None:
     """A start that found nothing is no recovery from a crash, and leaves no act to account for."""
-    started_at, crashed_at = tx.row("run_times", {"id": run_id}) or (now.utc_ms, None)
+    run_id, _, _, _, _, started_at, _, _, crashed_at, *_ = row
     data = counts | {
         "dead_workers": len(done.dead_workers),
         "duration_seconds": max(0, now.utc_ms - started_at) / 1000,
@@ -99,7 +133,7 @@ def _put_on_record(
 def last(tx: Transaction, trigger: str | None) -> RecoveryReport | None:
     """The newest run that was completed, perhaps of one trigger."""
     row = tx.row("last_run", {"trigger": trigger})
-    return None if row is None else _report(row)
+    return None if row is None else report_of(row)
 
 
 def telling(tx: Transaction, run_id: int | None) -> tuple[RecoveryReport, int] | None:
@@ -108,10 +142,11 @@ def telling(tx: Transaction, run_id: int | None) -> tuple[RecoveryReport, int] |
         row = tx.row("run_by_id", {"id": run_id})
     else:
         row = tx.row("last_telling_run") or tx.row("last_run", {"trigger": None})
-    return None if row is None else (_report(row), int(tx.value("runs_since", {"id": row[0]})))
+    return None if row is None else (report_of(row), int(tx.value("runs_since", {"id": row[0]})))
 
 
-def _report(row: tuple[Any, ...]) -> RecoveryReport:
+def report_of(row: Row) -> RecoveryReport:
+    """A run that has ended, as its row tells it."""
     (
         run_id, _, pid, host, trigger, started_at, completed_at, previous, crashed_at, put_back,
         failed, held, skipped, found_running, wal_bytes, wal_frames, details,

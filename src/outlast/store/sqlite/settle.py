@@ -120,6 +120,21 @@ def settle_task(tx: Transaction, task_id: str, cause: Cause, now: Instant) -> No
     move(tx, [(Standing(*row), cause, None)], now)
 
 
+class Alike(NamedTuple):
+    """Rows that one decision fits, of which there is at least one, and why they move."""
+
+    rows: Sequence[Standing]
+    cause: Cause
+
+
+class Moved(NamedTuple):
+    """Rows that moved alike, why, and where to."""
+
+    rows: Sequence[Standing]
+    cause: Cause
+    transition: Transition
+
+
 class MoveSet(NamedTuple):
     """The rows that move alike, and those among them that have a result."""
 
@@ -175,6 +190,26 @@ def move(
     if any(found.keyed for found, _, _ in endings):
         _settle_keys(tx, endings, decided, now)
     return decided
+
+
+def move_alike(
+    tx: Transaction, endings: Sequence[Alike], now: Instant, run_id: int | None = None
+) -> list[Moved]:
+    """The same for rows of which it is known beforehand which are alike, whatever their number."""
+    moved: list[Moved] = []
+    sets: dict[Plan, MoveSet] = {}
+    for rows, cause in endings:
+        transition = decide(rows[0].situation, cause)
+        moved.append(Moved(rows, cause, transition))
+        plan = _plan(rows[0], cause, transition, NO_PROCESS)
+        sets.setdefault(plan, MoveSet([], [])).seqs.extend([row[0] for row in rows])
+    for plan, found in sets.items():
+        _move_set(tx, plan, found, now, run_id)
+    for rows, cause, transition in moved:
+        if transition.to in FINAL and any(row.keyed for row in rows):
+            singly: list[Ending] = [(row, cause, None) for row in rows]
+            _settle_keys(tx, singly, [transition] * len(singly), now)
+    return moved
 
 
 def _plan(found: Standing, cause: Cause, transition: Transition, process: Exit) -> Plan:

@@ -34,7 +34,7 @@ from outlast.store.sqlite.beat import Beating
 from outlast.store.sqlite.declaring import Undertaker
 from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
-from outlast.store.sqlite.heal_round import Round
+from outlast.store.sqlite.heal_round import Round, Write
 from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.measuring import Measuring
 from outlast.store.sqlite.operating import Operating
@@ -263,7 +263,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         is_thorough: bool = False,
     ) -> Healed:
         """Put back the tasks of holders that are gone or whose leases ran out."""
-        healer = self._healer()
+        healer = self._healer(self._heal_batch if run_id is None else self._batch_of_run)
         this = Round(
             self.incarnation_id(), now, policy, run_id, tell or _unheard, is_thorough,
             stopped=stopped or _unheard,
@@ -272,16 +272,16 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         self._came_up_empty = False
         return healed
 
-    def _healer(self) -> Undertaker:
+    def _healer(self, write: Write) -> Undertaker:
         readers, exit_signal = self._database.readers, self._wakeups.deaths.exit_signal
-        return Undertaker(self._heal_batch, readers, self._folder, exit_signal)
+        return Undertaker(write, readers, self._folder, exit_signal)
 
     def reclaim(
         self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool,
         by: Signature | None = None,
     ) -> int:  # fmt: skip
         """Take back what was silent for so long, and locks that ran out; how many tasks."""
-        healer = self._healer()
+        healer = self._healer(self._heal_batch)
         this = Round(self.incarnation_id(), now, policy)
         if by is not None:
             this = this._replace(actor=by.actor, source=by.source, act="queue.reclaim")
@@ -294,7 +294,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         self, incarnation: str, now: Instant, policy: RecoveryPolicy, by: Signature, is_forced: bool
     ) -> Death | None:
         """Bury a worker by somebody's word, and put back what it held."""
-        healer = self._healer()
+        healer = self._healer(self._heal_batch)
         this = Round(self.incarnation_id(), now, policy, actor=by.actor, source=by.source)
         buried = healer.declare_dead(this, incarnation, is_forced)
         self._came_up_empty = False
@@ -303,6 +303,11 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
     def _heal_batch(self, context: str, operation: Callable[[Transaction], T]) -> T:
         """Batches are as long as a transaction may be, and so have it for themselves."""
         return self._write(context, operation, alone=True, wakes=ANYBODY)
+
+    def _batch_of_run(self, context: str, operation: Callable[[Transaction], T]) -> T:
+        result = self._heal_batch(context, self._with_beginning(operation))
+        self._beginning = None
+        return result
 
     def resolve(self, task_id: str, now: Instant) -> Task | None:
         """One task, after any commit whose outcome was unknown has become certain.

@@ -1,17 +1,18 @@
 """What healing says in the log: a line a task while they are few, a line a batch when not."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain, islice
 
 from outlast.clock import Instant
-from outlast.domain.lifecycle import RecoveryAction, Status, Transition
+from outlast.domain.lifecycle import Cause, RecoveryAction, Status, Transition
 from outlast.logs import IDS_LISTED, about, logger
 from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.liveness import Judged
 from outlast.store.sqlite.orphans import expired, held_by
 from outlast.store.sqlite.readers import Readers
-from outlast.store.sqlite.settle import Ending, Standing
+from outlast.store.sqlite.settle import Moved, Standing
 from outlast.store.sqlite.telling_claims import ORPHAN_FAILED
 
 MAX_TOLD = 1000
@@ -21,20 +22,19 @@ MOST_WARNINGS = 100
 log = logger("outlast.heal")
 
 
-def tell_what_moved(
-    endings: Sequence[Ending], moved: Sequence[Transition], now: Instant, run_id: int | None = None
-) -> None:
+def tell_what_moved(moved: Sequence[Moved], now: Instant, run_id: int | None = None) -> None:
     """Each task with its holder and how long nothing was heard of it, once it is committed."""
-    level = logging.WARNING
-    if len(moved) > MOST_WARNINGS:
+    level, count = logging.WARNING, sum(len(one.rows) for one in moved)
+    if count > MOST_WARNINGS:
         level = logging.DEBUG
+        first = islice(chain.from_iterable(one.rows for one in moved), IDS_LISTED)
         log.warning(
-            "%d orphaned tasks were moved, too many to be told one by one", len(moved),
-            extra=about(run_id=run_id, task_ids=[one.id for one, _, _ in endings[:IDS_LISTED]]),
+            "%d orphaned tasks were moved, too many to be told one by one", count,
+            extra=about(run_id=run_id, task_ids=[one.id for one in first]),
         )  # fmt: skip
     if not log.isEnabledFor(level):
         return
-    for (standing, cause, _), transition in zip(endings, moved, strict=False):
+    for standing, cause, transition in _singly(moved):
         age_seconds = max(0, now.utc_ms - (standing.heartbeat_at or now.utc_ms)) / 1000
         word = f"{ORPHAN_FAILED} " if transition.to is Status.FAILED else ""
         log.log(
@@ -49,6 +49,12 @@ def tell_what_moved(
                 retry_count=transition.retry_count, recovery_count=transition.recovery_count,
             ),
         )  # fmt: skip
+
+
+def _singly(moved: Sequence[Moved]) -> Iterator[tuple[Standing, Cause, Transition]]:
+    for rows, cause, transition in moved:
+        for standing in rows:
+            yield standing, cause, transition
 
 
 def tell_what_stays(

@@ -1,7 +1,8 @@
-INSERT INTO recovery_runs (incarnation, pid, host, boot_id, trigger, started_at, previous,
+-- Once only: whoever heard no answer says it again.
+INSERT INTO recovery_runs (id, incarnation, pid, host, boot_id, trigger, started_at, previous,
                            crashed_at, found_running, wal_bytes, wal_frames)
-VALUES (:incarnation, :pid, :host, :boot_id, :trigger, :now, :previous, :crashed_at,
+VALUES (:id, :incarnation, :pid, :host, :boot_id, :trigger, :now, :previous, :crashed_at,
         (SELECT count(*) FROM tasks INDEXED BY idx_work_items_lease_expiry
          WHERE status = 'running'),
         :wal_bytes, :wal_frames)
-RETURNING id
+ON CONFLICT (id) DO NOTHING

@@ -1,0 +1,1 @@
+SELECT incarnation FROM recovery_runs WHERE id = :id

@@ -1,1 +1,0 @@
-SELECT started_at, crashed_at FROM recovery_runs WHERE id = :id
