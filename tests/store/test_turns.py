@@ -213,6 +213,37 @@ def test_others_are_forgotten_when_nothing_was_seen_of_them_for_32_writes(
     assert not watched.contested_writes
 
 
+@pytest.mark.parametrize(
+    ("away_seconds", "called_seconds_ago", "sleeps_long"),
+    [(0.002, 0.05, True), (0.006, 0.05, False), (0.002, 0.2, False)],
+)
+def test_who_writes_on_sleeps_until_it_is_called_and_who_writes_now_and_then_looks_often(
+    watched: Watched,
+    monkeypatch: pytest.MonkeyPatch,
+    away_seconds: float,
+    called_seconds_ago: float,
+    sleeps_long: bool,
+) -> None:
+    slept: list[float] = []
+
+    def wait(bell: Bell, seconds: float) -> bool:
+        slept.append(seconds)
+        return len(slept) == 1
+
+    monkeypatch.setattr(Bell, "wait", wait)
+    watched.sleep(0.0002)
+    watched.write(called_seconds_ago - away_seconds)
+    watched.now += away_seconds
+    watched.stand_in_row()
+    for _ in range(20):
+        watched.sleep(0.0002)
+    if sleeps_long:
+        assert all(0.0075 <= seconds <= 0.015 for seconds in slept[1:])
+        assert len(set(slept)) > 10
+    else:
+        assert set(slept) == {0.0002}
+
+
 def _works_off(path: str) -> None:
     from outlast import Outlast
     from tests.support.childside import hear, say

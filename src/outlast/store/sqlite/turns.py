@@ -25,8 +25,9 @@ _MOST_WRITES_RUNG_AFTER = 64
 _CONTESTED_WRITES = 32
 
 # Who was called lately sleeps until it is called again, but no longer than this: who was expected
-# back may have gone, or have died.
+# back may have gone, or have died. Who writes now and then looks often instead, and slips in.
 _CALLED_LATELY_SECONDS = 0.1
+_WRITES_ON_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.015
 
 
@@ -47,6 +48,7 @@ class Turns:
         self._writes_to_ring_after = 0
         self._penalty_writes = 1
         self._called_at = float("-inf")
+        self._relies_on_calls = False
 
     def come_back(self) -> None:
         """We want the gate again: did we keep others waiting for nothing?"""
@@ -66,13 +68,16 @@ class Turns:
             self._bell, self._is_bell_known = Bell.of(self._folder), True
         if self._bell is not None:
             self._bell.stand_in_row()
+            now = time.monotonic()
+            was_called = now - self._called_at < _CALLED_LATELY_SECONDS
+            self._relies_on_calls = was_called and now - self._left_at < _WRITES_ON_SECONDS
 
     def sleep(self, usual_seconds: float) -> None:
         """Until we are called: for the usual time, or longer if calls are to be relied on."""
         if self._bell is None:
             time.sleep(usual_seconds)
             return
-        if time.monotonic() - self._called_at < _CALLED_LATELY_SECONDS:
+        if self._relies_on_calls:
             usual_seconds = _LONGEST_SLEEP_SECONDS * random.uniform(0.5, 1.0)
         if self._bell.wait(usual_seconds):
             self._called_at = time.monotonic()
