@@ -12,7 +12,7 @@ import pytest
 
 from outlast import InvalidInput, Outlast, Settings, _probe
 from outlast.store.records import FlushResult
-from outlast.store.sqlite.flush import PAGE_BYTES
+from outlast.store.sqlite.flush import PAGE_BYTES, Flusher, flush_what_is_due
 from tests.store.hand import store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
@@ -346,3 +346,42 @@ def test_a_flush_that_fails_fails_no_commit(database: Path) -> None:
         assert child.wait() == 0, child.error()
     stored = foreign_rows(database, "SELECT id FROM tasks")
     assert {task_id for (task_id,) in stored} == set(ids)
+
+
+def test_what_another_process_has_moved_is_not_moved_again(make_app: MakeApp) -> None:
+    app = make_app(flush_pages=NEVER)
+    app.enqueue_many("work", range(500))
+    sqlite = writer_of(app)._connection
+    frames = log_bytes(app) // FRAME_BYTES
+    assert flush_what_is_due(sqlite, "passive", frames + 1) is None
+    assert flush_what_is_due(sqlite, "passive", frames) == (False, frames, frames)
+    assert flush_what_is_due(sqlite, "passive", 1) is None
+    assert flush_what_is_due(sqlite, "passive", 0) == (False, frames, frames)
+
+
+class _Log:
+    """A log that is as long as we say."""
+
+    def __init__(self) -> None:
+        self.wal_pages = 0
+        self.commits = 0
+
+    def who_reads(self) -> tuple[str, bool]:
+        return "", False
+
+
+def test_who_came_too_late_to_flush_leaves_the_next_one_to_others_but_not_for_ever() -> None:
+    log, asked = _Log(), list[tuple[int, str, int]]()
+    answers: list[FlushResult | None] = [None, FlushResult(False, 125, 125), None]
+
+    def flush_due(mode: str, least_frames: int) -> FlushResult | None:
+        asked.append((log.wal_pages, mode, least_frames))
+        return answers.pop(0)
+
+    flusher = Flusher(flush_due, lambda job: job(), Settings(flush_pages=100))
+    for _ in range(3):
+        for pages in range(1, 130):
+            log.wal_pages = pages
+            if len(asked) < 3:
+                flusher.look_at(log)
+    assert asked == [(100, "passive", 100), (125, "passive", 100), (100, "passive", 100)]

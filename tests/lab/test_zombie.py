@@ -118,16 +118,16 @@ ProbedLock.owner_is_dead = lambda self: True
 NOBODY_IS_NAMED = """
 from outlast.store.sqlite.gate import Patience
 _real = Patience.__init__
-def impatient(self, limits_seconds, culprit, blockage):
-    _real(self, (0.05, 0.1), lambda: None, blockage)
+def impatient(self, limits_seconds, culprit, blockage, sleep=None):
+    _real(self, (0.05, 0.1), lambda: None, blockage, sleep)
 Patience.__init__ = impatient
 """
 
 NAMED_LATE = """
 from outlast.store.sqlite.gate import Patience
 _real = Patience.__init__
-def late(self, limits_seconds, culprit, blockage):
-    _real(self, (3.0, limits_seconds[1]), culprit, blockage)
+def late(self, limits_seconds, culprit, blockage, sleep=None):
+    _real(self, (3.0, limits_seconds[1]), culprit, blockage, sleep)
 Patience.__init__ = late
 """
 RUN_OUT_IS_LOST = """

@@ -65,7 +65,7 @@ class Stage:
 
     def _play(self, life: str, fault: Fault | None) -> dict[str, Any]:
         place = self._folder / f"case-{os.getpid()}"
-        shutil.copytree(self._base(life), place / "store")
+        shutil.copytree(self._base(life), place / "store", ignore=shutil.ignore_patterns("bell"))
         shutil.copy(self._record(life), place / "before.jsonl")
         record = place / "history.jsonl"
         database = place / "store" / DATABASE

@@ -39,6 +39,7 @@ class SideFolder:
         self.path = database.with_name(database.name + "-outlast")
         self.workers = self.path / "workers"
         self.wake = self.path / "wake"
+        self.bell = self.wake / "bell"
         self.openers = self.path / "openers"
         self.gate = self.path / "gate"
         self.recovery = self.path / "recovery"
@@ -87,6 +88,19 @@ class SideFolder:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFE, 0o600)
             self._match_database(path, is_folder=False)
             return descriptor
+
+    def open_fifo(self, path: Path) -> int:
+        """Open a FIFO for both of its ends, making it if need be; never anything else."""
+        try:
+            os.mkfifo(path, 0o600)
+            self._match_database(path, is_folder=False)
+        except FileExistsError:
+            pass
+        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | _SAFE)
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileExistsError(f"{path} is not a FIFO")
+        return descriptor
 
     def likeness(self) -> Likeness | None:
         """Owner and mode of the database file, once there is one."""

@@ -28,11 +28,11 @@ def flush(connection: apsw.Connection, mode: str) -> FlushResult:
     if mode not in MODES:
         raise InvalidInput(f"flush mode must be one of {', '.join(MODES)}, not {mode!r}")
     probe("flush.begun")
-    first = _pass(connection, "passive")
+    first = _pass(connection, "flush_passive")
     probe("flush.counted")
     if mode == "passive":
         return first
-    second = _pass(connection, mode)
+    second = _pass(connection, f"flush_{mode}")
     probe("flush.done")
     return FlushResult(
         second.busy,
@@ -41,9 +41,20 @@ def flush(connection: apsw.Connection, mode: str) -> FlushResult:
     )
 
 
-def _pass(connection: apsw.Connection, mode: str) -> FlushResult:
+def flush_what_is_due(
+    connection: apsw.Connection, mode: str, least_frames: int
+) -> FlushResult | None:
+    """Flush, unless another process has and fewer frames than that are left to be moved."""
+    if least_frames:
+        found = _pass(connection, "flush_noop")
+        if not found.busy and found.frames_in_log - found.frames_moved < least_frames:
+            return None
+    return flush(connection, mode)
+
+
+def _pass(connection: apsw.Connection, statement: str) -> FlushResult:
     try:
-        row = connection.execute(sql(f"flush_{mode}")).fetchone()
+        row = connection.execute(sql(statement)).fetchone()
     except apsw.BusyError:
         return FlushResult(True, 0, 0)
     busy, in_log, moved = row or (1, 0, 0)
@@ -55,14 +66,16 @@ class Flusher:
 
     def __init__(
         self,
-        flush_wal: Callable[[str], FlushResult],
+        flush_due: Callable[[str, int], FlushResult | None],
         later: Callable[[Callable[[], None]], None],
         settings: Settings,
     ) -> None:
-        self._flush_wal = flush_wal
+        self._flush_due = flush_due
         self._later = later
         self._limit_pages = settings.wal_limit_bytes // PAGE_BYTES
         self._flush_pages = min(settings.flush_pages, self._limit_pages)
+        self._late_pages = min(self._flush_pages * 5 // 4, self._limit_pages)
+        self._due_pages = self._flush_pages
         self._flush_commits = settings.flush_commits
         self._flushed_pages = 0
         self._flushed_commits = 0
@@ -78,17 +91,24 @@ class Flusher:
         enough_commits = self._flush_commits and (
             commits - self._flushed_commits >= self._flush_commits
         )
-        if self._is_called or not (grown_pages >= self._flush_pages or enough_commits):
+        if self._is_called or not (grown_pages >= self._due_pages or enough_commits):
             return
         self._is_called = True
         mode = "truncate" if pages >= self._limit_pages else "passive"
-        self._later(lambda: self._flush(mode, log_size))
+        is_due_to_all = mode == "passive" and not enough_commits
+        least_frames = self._flush_pages if is_due_to_all else 0
+        self._later(lambda: self._flush(mode, least_frames, log_size))
 
-    def _flush(self, mode: str, log_size: "LogSize") -> None:
-        """One that fails is logged and tried again when the log has grown as much once more."""
+    def _flush(self, mode: str, least_frames: int, log_size: "LogSize") -> None:
+        """One that fails is logged and tried again when the log has grown as much once more.
+
+        All processes see the log grow. Whoever came too late leaves the next flushes to those who
+        were quicker, and comes again when they let the log grow a little longer.
+        """
         try:
-            result = self._flush_wal(mode)
-            if result.busy or result.frames_moved < result.frames_in_log:
+            result = self._flush_due(mode, least_frames)
+            self._due_pages = self._flush_pages if result else self._late_pages
+            if result and (result.busy or result.frames_moved < result.frames_in_log):
                 who, is_usual = log_size.who_reads()
                 log.log(
                     logging.INFO if is_usual else logging.WARNING,

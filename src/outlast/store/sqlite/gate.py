@@ -10,6 +10,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from outlast import _host
 from outlast.errors import QueueStalled, StoreError, StoreUnwritable
 from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.turns import Turns
 
 # Who sleeps long loses to whoever just let go: as long as a wait is of the usual kind, a few
 # transactions of others, look often; only a longer one is worth long sleeps.
@@ -52,10 +53,12 @@ class Patience:
         limits_seconds: tuple[float, float],
         culprit: Callable[[], int | None],
         blockage: Blockage,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._stall_seconds, self._timeout_seconds = limits_seconds
         self._culprit = culprit
         self._blockage = blockage
+        self._sleep = sleep or time.sleep
         self._wait_seconds = _FIRST_WAIT_SECONDS
         self._tries = 0
 
@@ -67,7 +70,7 @@ class Patience:
             state = _host.process_state_word(pid) if pid else ""
             if state or waited_seconds > self._timeout_seconds:
                 raise QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
-        time.sleep(self._wait_seconds * random.uniform(0.5, 1.0))
+        self._sleep(self._wait_seconds * random.uniform(0.5, 1.0))
         self._tries += 1
         is_usual = self._tries < _USUAL_TRIES
         longest_seconds = _USUAL_WAIT_SECONDS if is_usual else _LONGEST_WAIT_SECONDS
@@ -81,6 +84,7 @@ class WriteGate:
         self._path = folder.gate
         self._limits_seconds = (stall_seconds, timeout_seconds)
         self._blockage = Blockage()
+        self._turns = Turns(folder)
         self._descriptor: int | None = folder.open_file(folder.gate)
 
     def __enter__(self) -> None:
@@ -88,6 +92,8 @@ class WriteGate:
         descriptor = self._descriptor
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
+        if self._turns.contested_writes:
+            self._turns.come_back()
         try:
             is_free = True
             try:
@@ -114,13 +120,18 @@ class WriteGate:
         # In a child forked meanwhile it was closed, and its number may be another file's.
         if descriptor is not None:
             flock(descriptor, LOCK_UN)
+            if self._turns.contested_writes:
+                self._turns.leave()
 
     def _wait_for(self, descriptor: int) -> None:
-        patience = Patience(self._limits_seconds, self._holder, self._blockage)
+        turns = self._turns
+        patience = Patience(self._limits_seconds, self._holder, self._blockage, turns.sleep)
+        turns.stand_in_row()
         while True:
             patience.wait()
             with suppress(BlockingIOError):
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
+                turns.begin()
                 return
 
     @property
@@ -137,3 +148,4 @@ class WriteGate:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+            self._turns.close()

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import apsw
+
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
 from outlast.errors import OutlastError, SecondSqliteCopy, StoreBusy, StoreReplaced
@@ -15,7 +17,7 @@ from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.counts import Counts, add_to_counters
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.flush import Flusher, flush
+from outlast.store.sqlite.flush import Flusher, flush, flush_what_is_due
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import Group, GroupCommit
 from outlast.store.sqlite.holding import Assisting, Holding
@@ -67,7 +69,7 @@ class Serving(SqliteReads):
         self._connecting = threading.Lock()
         self.tallies = Counts()
         self._background = Background()
-        self._flusher = Flusher(self.flush_wal, self._background.later, settings)
+        self._flusher = Flusher(self._flush_due, self._background.later, settings)
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
         self._group = GroupCommit(self._commit, self._after, self._background.later, limits)
         epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
@@ -92,6 +94,12 @@ class Serving(SqliteReads):
         return self._group.submit(
             Exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode))
         ).result()
+
+    def _flush_due(self, mode: str, least_frames: int) -> FlushResult | None:
+        def action(sqlite: apsw.Connection) -> FlushResult | None:
+            return flush_what_is_due(sqlite, mode, least_frames)
+
+        return self._group.submit(Exclusive("flushing the WAL", action)).result()
 
     def retries(self) -> int:
         """How often the writers of this process have found the write lock taken."""

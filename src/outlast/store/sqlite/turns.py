@@ -1,0 +1,111 @@
+"""Turns at the write gate: who writes on goes on for a little, then rings for whoever waits.
+
+A transaction that follows another process's finds its caches cold, SQLite's and the processor's,
+and takes half again as long as the third in a row. So, while several processes want the gate, one
+that comes straight back goes on for a few transactions before it rings for the next; those who wait
+sleep until they are called. None of it is needed: the gate stands open to whoever comes by.
+"""
+
+import random
+import time
+
+from outlast.store.sqlite.bell import Bell
+from outlast.store.sqlite.files import SideFolder
+
+# A turn ends with whichever comes first.
+_TURN_WRITES = 8
+_TURN_SECONDS = 0.01
+
+# Who is expected back and takes longer than this has kept others waiting for nothing, and rings
+# after each of the next writes: twice as many as the last time.
+_STRAIGHT_BACK_SECONDS = 0.001
+_MOST_WRITES_RUNG_AFTER = 64
+
+# After a wait of our own others are taken to want the gate for so many writes.
+_CONTESTED_WRITES = 32
+
+# Who was called lately sleeps until it is called again, but no longer than this: who was expected
+# back may have gone, or have died. Who writes now and then looks often instead, and slips in.
+_CALLED_LATELY_SECONDS = 0.1
+_WRITES_ON_SECONDS = 0.005
+_LONGEST_SLEEP_SECONDS = 0.015
+
+
+class Turns:
+    """When this process lets others through, and how long it sleeps when it waits for them."""
+
+    def __init__(self, folder: SideFolder) -> None:
+        self._folder = folder
+        self._bell: Bell | None = None
+        self._is_bell_known = False
+        # For so many writes more others want the gate, as far as is known. A lone writer has none,
+        # and need not tell us when it comes and goes.
+        self.contested_writes = 0
+        self._writes = 0
+        self._ends_at = 0.0
+        self._left_at = 0.0
+        self._is_expected = False
+        self._writes_to_ring_after = 0
+        self._penalty_writes = 1
+        self._called_at = float("-inf")
+        self._relies_on_calls = False
+
+    def come_back(self) -> None:
+        """We want the gate again: did we keep others waiting for nothing?"""
+        now = time.monotonic()
+        is_straight = now - self._left_at < _STRAIGHT_BACK_SECONDS
+        if not is_straight:
+            self._begin(now)
+        if self._is_expected and is_straight:
+            self._penalty_writes = max(1, self._penalty_writes - 1)
+        elif self._is_expected:
+            self._penalty_writes = min(2 * self._penalty_writes, _MOST_WRITES_RUNG_AFTER)
+            self._writes_to_ring_after = self._penalty_writes
+
+    def stand_in_row(self) -> None:
+        """The gate is taken: wait to be called."""
+        if not self._is_bell_known:
+            self._bell, self._is_bell_known = Bell.of(self._folder), True
+        if self._bell is not None:
+            self._bell.stand_in_row()
+            now = time.monotonic()
+            was_called = now - self._called_at < _CALLED_LATELY_SECONDS
+            self._relies_on_calls = was_called and now - self._left_at < _WRITES_ON_SECONDS
+
+    def sleep(self, usual_seconds: float) -> None:
+        """Until we are called: for the usual time, or longer if calls are to be relied on."""
+        if self._bell is None:
+            time.sleep(usual_seconds)
+            return
+        if self._relies_on_calls:
+            usual_seconds = _LONGEST_SLEEP_SECONDS * random.uniform(0.5, 1.0)
+        if self._bell.wait(usual_seconds):
+            self._called_at = time.monotonic()
+
+    def begin(self) -> None:
+        """We waited, and the gate is ours."""
+        if self._bell is not None:
+            self.contested_writes = _CONTESTED_WRITES
+            self._begin(time.monotonic())
+
+    def _begin(self, now: float) -> None:
+        self._writes, self._ends_at = 0, now + _TURN_SECONDS
+
+    def leave(self) -> None:
+        """The gate is open again: ring, unless our turn goes on and we are expected back."""
+        now = self._left_at = time.monotonic()
+        self._writes += 1
+        self.contested_writes -= 1
+        is_over = self._writes >= _TURN_WRITES or now > self._ends_at
+        self._is_expected = not (is_over or self._writes_to_ring_after)
+        if self._is_expected or self._bell is None:
+            return
+        self._writes_to_ring_after = max(0, self._writes_to_ring_after - 1)
+        self._bell.ring()
+
+    def close(self) -> None:
+        """Wait and call no more."""
+        self.contested_writes = 0
+        bell, self._bell = self._bell, None
+        if bell is not None:
+            bell.close()
