@@ -260,14 +260,18 @@ def _works_off(path: str) -> None:
 def test_processes_that_take_turns_do_everything_once_and_none_goes_away_empty(
     database: Path,
 ) -> None:
-    with Outlast(database) as app:
+    with (
+        Outlast(database) as app,
+        Child(_works_off, database) as one,
+        Child(_works_off, database) as other,
+    ):
         app.enqueue_many("work", range(TASKS))
-    with Child(_works_off, database) as one, Child(_works_off, database) as other:
         for child in (one, other):
             child.hear()
         for child in (one, other):
             child.say()
         shares = [one.hear(), other.hear()]
+        assert stat.S_ISFIFO(SideFolder(database).bell.lstat().st_mode), "they met"
     assert sum(shares) == TASKS
     assert min(shares) > TASKS / 10
     moves = "SELECT to_status, count(*), count(DISTINCT task_seq) FROM transitions GROUP BY 1"
@@ -275,7 +279,6 @@ def test_processes_that_take_turns_do_everything_once_and_none_goes_away_empty(
         ["completed", TASKS, TASKS],
         ["running", TASKS, TASKS],
     ]
-    assert stat.S_ISFIFO(SideFolder(database).bell.lstat().st_mode), "they met"
 
 
 def _dies_at_the_gate(path: str) -> None:
@@ -306,3 +309,28 @@ def test_one_who_dies_inside_rings_for_nobody_and_is_followed_all_the_same(datab
         waiter.join(PATIENCE_SECONDS)
         assert not waiter.is_alive()
     assert foreign_rows(database, "SELECT id FROM tasks") == [["next"]]
+
+
+def _keeps_it_open(path: str) -> None:
+    from outlast import Outlast
+    from tests.support.childside import hear, say
+
+    with Outlast(path):
+        say("open")
+        hear()
+
+
+def test_the_last_to_leave_takes_the_bell_down(app: Outlast) -> None:
+    """A FIFO that stayed would be in the way of every copy of the folder."""
+    app.open()
+    folder = SideFolder(app.path)
+    bell = Bell.of(folder)
+    assert bell is not None
+    bell.close()
+    with Child(_keeps_it_open, app.path) as child:
+        assert child.hear() == "open"
+        app.close()
+        assert folder.bell.exists(), "somebody may still ring it"
+    app.open()
+    app.close()
+    assert not folder.bell.exists()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import apsw
@@ -242,6 +243,14 @@ class Serving(SqliteReads):
             self._marker.clear()
         self._holding.end(has_left)
         self._gate.close()
+        self._openers.release()
+        self._take_the_bell_down()
+
+    def _take_the_bell_down(self) -> None:
+        """A FIFO is in the way of whoever copies the folder: the last to leave removes it."""
+        with suppress(OSError, OutlastError):
+            if self._folder.bell.exists() and self._openers.try_exclusive():
+                self._folder.bell.unlink()
         self._openers.release()
 
     def _before_leaving(self) -> None:
