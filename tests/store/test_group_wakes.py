@@ -60,3 +60,21 @@ def test_who_is_about_to_sleep_wakes_another(crowd: Crowd) -> None:
         crowd.call(f"again {n}")
         await_more(answered(crowd, NAMES), n)
     assert "late" not in crowd.answers, "its end would have woken them all"
+
+
+def test_one_that_is_to_stand_alone_waits_on_without_being_taken_for_a_call_from_inside(
+    crowd: Crowd,
+) -> None:
+    """A leader that is struck leaves such a member to its own caller, which waits already."""
+    crowd.call("first")
+    crowd.disk.await_group()
+    asked = crowd.group.submit(crowd.operation("struck"))
+    crowd.ask("struck", asked)
+    await_more(lambda: len(crowd.group._shared), 0)
+    turn = asked.turn
+    assert turn is not None
+    asked.turn = None
+    turn.wake()
+    await_more(lambda: int(asked.turn is not None), 0)
+    crowd.join()
+    assert crowd.answers["struck"] == "struck"

@@ -22,11 +22,9 @@ class Waiting:
         self.for_what: dict[int, object] = {}
 
     def begin(self, what: object) -> None:
-        """This thread waits from now on, unless it does so already."""
-        me = get_ident()
-        if me in self.for_what:
+        """This thread waits for it from now on; raises if it waits for something else already."""
+        if self.for_what.setdefault(get_ident(), what) is not what:
             raise StoreError(INSIDE)
-        self.for_what[me] = what
 
     def end(self, what: object) -> None:
         """It waits no longer, if it was for this; safe to be repeated."""
