@@ -26,7 +26,7 @@ from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
-from outlast.store.sqlite.reentry import INSIDE, Waiting, refuse_inside
+from outlast.store.sqlite.reentry import INSIDE, refuse_inside
 from outlast.store.sqlite.usher import Usher, tell_coroutines
 
 T = TypeVar("T")
@@ -74,7 +74,8 @@ class GroupCommit:
         self._usher = Usher(self, later, limits)
         self._untold: deque[Group] = deque()
         self._asleep: deque[Turn] = deque()
-        self._waiting = Waiting()
+        # What each thread waits for; an interrupted call may leave its entry behind.
+        self._waiting: dict[int, Pending[Any]] = {}
 
     def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
         """The future of an operation, which joins the queue when it is asked for or awaited.
@@ -112,8 +113,8 @@ class GroupCommit:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
-            if self._waiting.for_what:
-                self._waiting.end(pending)
+            if self._waiting and self._waiting.get(get_ident()) is pending:
+                del self._waiting[get_ident()]
 
     def _lead_or_follow(self, pending: Pending[Any]) -> None:
         deadline = 0.0
@@ -139,7 +140,10 @@ class GroupCommit:
                 is_overdue = not woken and not is_outside
 
     def _get_ready_to_wait(self, pending: Pending[Any]) -> None:
-        self._waiting.begin(pending)
+        """Waiting on top of another call of this thread may hold up whoever it waits for."""
+        if self._waiting.setdefault(get_ident(), pending) is not pending:
+            self.refuse_inside(calls_allowed=1)
+            self._waiting[get_ident()] = pending
         pending.turn = Turn()
 
     def full(self) -> QueueFull:
@@ -149,9 +153,9 @@ class GroupCommit:
             f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
         )
 
-    def refuse_inside(self) -> None:
+    def refuse_inside(self, calls_allowed: int = 0) -> None:
         """Raise if this thread is in the middle of one of our operations."""
-        refuse_inside(self, GroupCommit.see_through.__code__)
+        refuse_inside(self, GroupCommit.see_through.__code__, calls_allowed)
 
     def _leave(self, pending: Pending[Any]) -> None:
         """An interrupted caller takes its operation back, or waits for what is under way."""
@@ -316,7 +320,7 @@ class GroupCommit:
     def _tell_all(self) -> None:
         """Wake whoever waits for what is decided; safe to be repeated after an interruption."""
         older = len(self._asleep)
-        own = self._waiting.for_what.get(get_ident())
+        own = self._waiting.get(get_ident())
         while self._untold:
             # Another leader may be telling the same group at the same time, or have done so.
             with suppress(IndexError, ValueError):

@@ -1,7 +1,6 @@
 """Calls on top of calls of the same thread: a signal's handler, or a finalizer, uses the store."""
 
 import inspect
-from threading import get_ident
 from types import CodeType
 
 from outlast.errors import StoreError
@@ -12,31 +11,13 @@ INSIDE = (
 )
 
 
-class Waiting:
-    """The threads that wait; one that waited on top of itself would hold up whoever it waits for.
-
-    Asked at every wait, and therefore noted down instead of looked up on the stack.
-    """
-
-    def __init__(self) -> None:
-        self.for_what: dict[int, object] = {}
-
-    def begin(self, what: object) -> None:
-        """This thread waits for it from now on; raises if it waits for something else already."""
-        if self.for_what.setdefault(get_ident(), what) is not what:
-            raise StoreError(INSIDE)
-
-    def end(self, what: object) -> None:
-        """It waits no longer, if it was for this; safe to be repeated."""
-        me = get_ident()
-        if self.for_what.get(me) is what:
-            del self.for_what[me]
-
-
-def refuse_inside(owner: object, method: CodeType) -> None:
-    """Raise if a call of this very owner's method is on the stack of this thread."""
+def refuse_inside(owner: object, method: CodeType, calls_allowed: int = 0) -> None:
+    """Raise if more calls of this very owner's method are on the stack of this thread."""
     frame = inspect.currentframe()
+    calls = 0
     while frame is not None:
-        if frame.f_code is method and frame.f_locals.get("self") is owner:
-            raise StoreError(INSIDE)
+        if frame.f_code is method:
+            calls += frame.f_locals.get("self") is owner
         frame = frame.f_back
+    if calls > calls_allowed:
+        raise StoreError(INSIDE)
