@@ -23,7 +23,7 @@ def may_be_a_signals() -> bool:
 
 
 class _TransactionGone(Exception):
-    """The engine rolled everything back; what comes next would commit on its own."""
+    """Everything is rolled back, or is to be; what comes next would commit on its own."""
 
 
 def run_alone(
@@ -51,7 +51,7 @@ def run_alone(
 def run_members(
     tx: Transaction, members: Sequence[Pending[Any]], path: Path, merging: bool
 ) -> Sequence[Pending[Any]] | None:
-    """Run each member; None when one of them brought the whole transaction down.
+    """Run each member; None when the whole transaction is over, and everybody is to run again.
 
     A member's error is its own: it is rolled back to its savepoint and decided at once. The
     others' results count only once the transaction is committed. Returns whose answers hang on
@@ -79,6 +79,9 @@ class _Runner:
         kinds: dict[Together | None, list[Pending[Any]]] = {}
         for member in members:
             kinds.setdefault(member.operation.together, []).append(member)  # type: ignore[union-attr]
+        if len(kinds) == 1 and None not in kinds:
+            self._run_all_together(*kinds.popitem())
+            return []
         merged: list[Together | None] = [
             together
             for together, alike in kinds.items()
@@ -110,6 +113,18 @@ class _Runner:
             member.refuse(error)
             execute("ROLLBACK TO member")
         execute("RELEASE member")
+
+    def _run_all_together(self, together: Together | None, members: Sequence[Pending[Any]]) -> None:
+        """A group of one kind needs no savepoint: an error ends it, and they run one by one."""
+        assert together is not None
+        try:
+            results = together(self._tx, [one.operation.inputs for one in members])  # type: ignore[union-attr]
+        except Exception as error:
+            if not isinstance(error, _OWN_ERRORS) and may_be_a_signals():
+                raise
+            raise _TransactionGone from error
+        for member, result in zip(members, results, strict=True):
+            member.ran(result)
 
     def _run_together(self, together: Together, members: Sequence[Pending[Any]]) -> bool:
         """One pass for all that are alike; on any error they are left to run one by one."""
