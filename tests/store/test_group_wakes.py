@@ -1,15 +1,20 @@
 """Those of a large group are woken by and by, and none of them is left asleep."""
 
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from outlast import StoreError
 from outlast.store.sqlite import group
+from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.pending import Pending, Turn
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more, crowd
 
 __all__ = ["crowd"]
 
-MANY = 5 * group.WOKEN_AT_ONCE
+MANY = 10 * group.WOKEN_AT_ONCE
 NAMES = [f"early {n}" for n in range(MANY)]
 
 
@@ -19,7 +24,13 @@ def nobody_looks_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "LOOK_UP_SECONDS", 10 * PATIENCE_SECONDS)
 
 
-def decided_while_others_wait(crowd: Crowd, *late: str) -> None:
+def answered(crowd: Crowd, names: list[str]) -> Callable[[], int]:
+    return lambda: len(crowd.answers.keys() & set(names))
+
+
+@pytest.mark.parametrize("late", [[], ["late"]], ids=["nobody comes", "the next group hangs"])
+def test_a_whole_crowd_is_answered_without_the_next_group(crowd: Crowd, late: list[str]) -> None:
+    """Each of them asks once and goes away, as the threads of a server do."""
     crowd.call("first")
     crowd.disk.await_group()
     crowd.call(*NAMES)
@@ -27,39 +38,8 @@ def decided_while_others_wait(crowd: Crowd, *late: str) -> None:
     crowd.disk.await_group()
     crowd.call(*late)
     crowd.disk.let_through()
-    crowd.disk.await_group()
-
-
-def answered(crowd: Crowd, names: list[str]) -> Callable[[], int]:
-    return lambda: len(crowd.answers.keys() & set(names))
-
-
-def test_nobody_sleeps_longer_than_until_the_next_group_is_stored(crowd: Crowd) -> None:
-    """The group after that one hangs, and those who were woken first do not come back."""
-    decided_while_others_wait(crowd, *(f"late {n}" for n in range(MANY)))
-    crowd.call("last")
-    crowd.disk.let_through()
-    crowd.disk.await_group()
     await_more(answered(crowd, NAMES), MANY - 1)
-    assert crowd.disk.groups[-1] == ["last"]
-
-
-def test_one_who_comes_alone_and_is_the_last_wakes_all_who_are_left(crowd: Crowd) -> None:
-    decided_while_others_wait(crowd, "late")
-    crowd.disk.let_through()
-    await_more(answered(crowd, NAMES), MANY - 1)
-
-
-def test_who_is_about_to_sleep_wakes_another(crowd: Crowd) -> None:
-    """So a crowd that comes again and again wakes itself, one by one."""
-    decided_while_others_wait(crowd, "late")
-    # One of them led.
-    awake = 1 + group.WOKEN_AT_ONCE
-    await_more(answered(crowd, NAMES), awake - 1)
-    for n in range(awake, MANY):
-        crowd.call(f"again {n}")
-        await_more(answered(crowd, NAMES), n)
-    assert "late" not in crowd.answers, "its end would have woken them all"
+    assert "late" not in crowd.answers
 
 
 def test_one_that_is_to_stand_alone_waits_on_without_being_taken_for_a_call_from_inside(
@@ -78,3 +58,47 @@ def test_one_that_is_to_stand_alone_waits_on_without_being_taken_for_a_call_from
     await_more(lambda: int(asked.turn is not None), 0)
     crowd.join()
     assert crowd.answers["struck"] == "struck"
+
+
+def test_what_an_interrupted_call_left_behind_refuses_nobody(crowd: Crowd) -> None:
+    crowd.call("first")
+    crowd.disk.await_group()
+    left_behind = crowd.group.submit(crowd.operation("interrupted"))
+
+    def again() -> None:
+        crowd.group._waiting[threading.get_ident()] = left_behind
+        crowd.answers["again"] = crowd.group.submit(crowd.operation("again")).result()
+
+    thread = threading.Thread(target=again, daemon=True)
+    thread.start()
+    await_more(lambda: len(crowd.group._shared), 0)
+    crowd.join()
+    thread.join(PATIENCE_SECONDS)
+    assert crowd.answers["again"] == "again"
+
+
+def test_a_call_inside_of_one_that_joins_the_queue_is_refused_and_never_waits(
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait with the queue locked, for a leader who cannot step down without it."""
+    met: list[str] = []
+    enter = GroupCommit.enter
+
+    def strike(commit: GroupCommit, pending: Pending[Any], turn: Turn | None = None) -> bool:
+        with commit._mutex:
+            entered = enter(commit, pending, turn)
+            if pending.operation.context == "outer":
+                try:
+                    commit.submit(crowd.operation("inner")).result()
+                except StoreError as error:
+                    met.append(str(error))
+            return entered
+
+    crowd.call("first")
+    crowd.disk.await_group()
+    monkeypatch.setattr(GroupCommit, "enter", strike)
+    crowd.call("outer")
+    crowd.join()
+    assert len(met) == 1
+    assert "from inside one of its own operations" in met[0]
+    assert crowd.answers["outer"] == "outer"

@@ -27,14 +27,14 @@ class Bell:
         """The store's bell, made if need be; None where there can be none."""
         if not hasattr(select, "EPOLLEXCLUSIVE"):
             return None
-        fifo = -1
-        try:
+        with suppress(OSError):
             fifo = folder.open_fifo(folder.bell)
-            return cls(fifo)
-        except OSError:
-            if fifo >= 0:
+            try:
+                return cls(fifo)
+            except BaseException:
                 os.close(fifo)
-            return None
+                raise
+        return None
 
     def stand_in_row(self) -> None:
         """Take the last place. The one of the last wait was kept: without a sleeper it is passed

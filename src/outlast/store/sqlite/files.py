@@ -3,6 +3,7 @@
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,16 +92,22 @@ class SideFolder:
 
     def open_fifo(self, path: Path) -> int:
         """Open a FIFO for both of its ends, making it if need be; never anything else."""
-        try:
-            os.mkfifo(path, 0o600)
-            self._match_database(path, is_folder=False)
-        except FileExistsError:
-            pass
-        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | _SAFE)
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
+        with suppress(FileExistsError):
+            self._make_fifo(path)
+        # Looked at before it is opened: closing another name of the database would drop its locks.
+        if not stat.S_ISFIFO(os.lstat(path).st_mode):
             raise FileExistsError(f"{path} is not a FIFO")
-        return descriptor
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | _SAFE)
+
+    def _make_fifo(self, path: Path) -> None:
+        """It has its name only once it has its owner and mode, or whoever comes is shut out."""
+        first = path.with_name(f"new-{path.name}-{os.getpid()}")
+        os.mkfifo(first, 0o600)
+        try:
+            self._match_database(first, is_folder=False)
+            os.link(first, path)
+        finally:
+            first.unlink()
 
     def likeness(self) -> Likeness | None:
         """Owner and mode of the database file, once there is one."""

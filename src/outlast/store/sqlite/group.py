@@ -37,9 +37,9 @@ Leader = Pending[Any] | Turn
 LOOK_UP_SECONDS = 0.1
 LOOK_FOR_ROOM_SECONDS = 0.005
 
-# So many are woken at once, the others each by somebody who is about to sleep, or at the end of
-# the next group: a crowd that wakes together only fights for the interpreter's lock.
-WOKEN_AT_ONCE = 4
+# So many are woken at once, and each of the others by somebody who leaves or is about to sleep: a
+# crowd that wakes together only fights for the interpreter's lock.
+WOKEN_AT_ONCE = 2
 
 
 class Group(msgspec.Struct, eq=False):
@@ -113,6 +113,8 @@ class GroupCommit:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
+            if self._asleep:
+                self._wake_another()
             if self._waiting and self._waiting.get(get_ident()) is pending:
                 del self._waiting[get_ident()]
 
@@ -141,6 +143,9 @@ class GroupCommit:
 
     def _get_ready_to_wait(self, pending: Pending[Any]) -> None:
         """Waiting on top of another call of this thread may hold up whoever it waits for."""
+        # A Condition asks its lock the same way.
+        if self._mutex._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+            raise StoreError(INSIDE)
         if self._waiting.setdefault(get_ident(), pending) is not pending:
             self.refuse_inside(calls_allowed=1)
             self._waiting[get_ident()] = pending
@@ -259,7 +264,7 @@ class GroupCommit:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
             group = self._under_way
-            if not (self._shared or self._alone or self._asleep or group is None) and (
+            if not (self._shared or self._alone or group is None) and (
                 len(group.members) == 1
                 and group.members[0] is who
                 and who.stage == DECIDED
@@ -276,7 +281,7 @@ class GroupCommit:
             next_turn.wake()
         if next_turn is self._usher.turn:
             self._usher.call()
-        self._tell_all()
+        self._tell_all(who)
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
@@ -317,27 +322,26 @@ class GroupCommit:
             return self._usher.turn if self._usher.is_there else None
         return None
 
-    def _tell_all(self) -> None:
-        """Wake whoever waits for what is decided; safe to be repeated after an interruption."""
-        older = len(self._asleep)
-        own = self._waiting.get(get_ident())
+    def _tell_all(self, who: Leader | None = None) -> None:
+        """Wake whoever waits for what is decided, but for the leader itself; safe to be repeated
+        after an interruption."""
         while self._untold:
             # Another leader may be telling the same group at the same time, or have done so.
             with suppress(IndexError, ValueError):
                 group = self._untold[0]
                 for member in group.members:
-                    if member.turn is not None and member.ear is None and member is not own:
+                    if member.turn is not None and member.ear is None and member is not who:
                         self._asleep.append(member.turn)
                 tell_coroutines([one.ear for one in group.members if one.ear is not None])
                 self._untold.remove(group)
-        is_last = not (self._shared or self._alone or self._under_way)
-        for _ in range(len(self._asleep) if is_last else max(older, WOKEN_AT_ONCE)):
+        for _ in range(WOKEN_AT_ONCE):
             self._wake_another()
 
     def _wake_another(self) -> None:
         """One whose fate is decided; a lost wake-up heals, for sleepers look up."""
         if self._asleep:
             with suppress(IndexError):
+                # Somebody else may have woken the last one in this very moment.
                 self._asleep.popleft().wake()
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:

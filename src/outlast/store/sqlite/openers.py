@@ -103,19 +103,18 @@ class OpenersLock:
                 f"{self.path} cannot be opened ({error.strerror}); give this user permission on"
                 " the store, its folder and its side folder"
             ) from error
+        is_ours = False
         try:
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
+                if mode == fcntl.LOCK_EX and os.fstat(descriptor).st_size:
+                    os.ftruncate(descriptor, 0)
+                self.release()
+                self._descriptor, is_ours = descriptor, True
         except BlockingIOError:
-            os.close(descriptor)
             return False
-        except BaseException:
-            os.close(descriptor)
-            raise
-        if not os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
-            os.close(descriptor)
-            return False
-        if mode == fcntl.LOCK_EX and os.fstat(descriptor).st_size:
-            os.ftruncate(descriptor, 0)
-        self.release()
-        self._descriptor = descriptor
-        return True
+        finally:
+            # A signal's exception may come when the lock is ours and nobody knows it yet.
+            if not is_ours:
+                os.close(descriptor)
+        return is_ours

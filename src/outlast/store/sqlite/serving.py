@@ -248,10 +248,12 @@ class Serving(SqliteReads):
 
     def _take_the_bell_down(self) -> None:
         """A FIFO is in the way of whoever copies the folder: the last to leave removes it."""
-        with suppress(OSError, OutlastError):
-            if self._folder.bell.exists() and self._openers.try_exclusive():
-                self._folder.bell.unlink()
-        self._openers.release()
+        try:
+            with suppress(OSError, OutlastError):
+                if self._folder.bell.exists() and self._openers.try_exclusive():
+                    self._folder.bell.unlink()
+        finally:
+            self._openers.release()
 
     def _before_leaving(self) -> None:
         """What a process knows and no row shows goes on record."""
@@ -277,7 +279,8 @@ class Serving(SqliteReads):
             locks.leave_all_of(tx, incarnation)
             ending = {"incarnation": incarnation, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)
-            tx.run("end_session", {"id": self._run_id, "now": now.utc_ms})
+            session = {"id": self._run_id, "incarnation": self._holding.session_id}
+            tx.run("end_session", session | {"now": now.utc_ms})
 
         if incarnation or self._run_id:
             self._write("close", operation, wakes=ANYBODY)

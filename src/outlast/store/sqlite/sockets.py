@@ -95,7 +95,8 @@ class WakeFolder:
         """Remove a socket whose maker died before it had its name."""
         with suppress(OSError):
             found = os.stat(name, dir_fd=self.number, follow_symlinks=False)
-            if stat.S_ISSOCK(found.st_mode) and time.time_ns() - found.st_ctime_ns > _MAKING_NS:
+            is_made_here = stat.S_ISSOCK(found.st_mode) or stat.S_ISFIFO(found.st_mode)
+            if is_made_here and time.time_ns() - found.st_ctime_ns > _MAKING_NS:
                 self.unlink(name)
 
     def unlink(self, name: str) -> None:
