@@ -88,7 +88,7 @@ def test_less_than_a_full_sync_loses_what_was_acknowledged(tmp_path: Path) -> No
 
 
 def test_a_case_is_found_again_by_its_text_and_its_evidence_is_kept(tmp_path: Path) -> None:
-    case = f"{LYING}/finish and flush/cut 100/none"
+    case = f"{LYING}/finish and flush/cut 106/none"
     plan = Plan(tmp_path.resolve() / "work", case=case, keep=tmp_path / "kept")
     plan.folder.mkdir()
     (finding,) = Run(plan, list(ALL_LIVES)).all().violations
@@ -98,7 +98,7 @@ def test_a_case_is_found_again_by_its_text_and_its_evidence_is_kept(tmp_path: Pa
     names = {file.name for file in finding.evidence.iterdir()}
     assert names == {"power.db", "power.db-wal", "recording.txt"}
     text = (finding.evidence / "recording.txt").read_text()
-    assert "99 write power.db" in text.split("----- power fails here -----")[0].splitlines()[-1]
+    assert "105 write power.db" in text.split("----- power fails here -----")[0].splitlines()[-1]
 
 
 def test_a_case_that_held_holds_again(tmp_path: Path) -> None:

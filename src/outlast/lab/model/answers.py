@@ -67,8 +67,10 @@ def _check_claim(following: Following, call: Ongoing, answer: Answer) -> None:
 
 
 def _check_mending(call: Ongoing, answer: Answer) -> None:
-    """It tells how many tasks it moved; what an opening before it moved need not be counted."""
-    if answer.value > call.healed or (answer.value < call.healed and not call.opens):
+    """It tells how many tasks it moved; what an opening before it moved need not be counted, and
+    one that comes while another opens may count what that opening moved."""
+    most = max(call.healed, call.opening.healed if call.opens else 0)
+    if answer.value > most or (answer.value < call.healed and not call.opens):
         raise Broken(f"{call.verb} answered {answer.value} and moved {call.healed} tasks")
 
 

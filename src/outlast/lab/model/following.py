@@ -306,6 +306,7 @@ class Following:
             raise Broken(f"{what}, but {holder.worker} {state} and has {left_ms} ms left")
         if scene.runner is not None:
             scene.runner.healed += 1
+            scene.runner.opening.healed += scene.runner.opens
 
     def _ran_out(self, row: Row) -> bool:
         return row.ends is not None and row.ends <= self._clock.now().mono_ms

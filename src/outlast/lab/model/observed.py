@@ -83,6 +83,7 @@ class Opening:
     life: Life
     is_serving: bool = False
     is_closing: bool = False
+    healed: int = 0
 
 
 @dataclass(eq=False)
