@@ -334,3 +334,25 @@ def test_the_last_to_leave_takes_the_bell_down(app: Outlast) -> None:
     app.open()
     app.close()
     assert not folder.bell.exists()
+
+
+def test_who_is_interrupted_while_it_takes_the_bell_down_locks_nobody_out(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.open()
+    bell = Bell.of(SideFolder(app.path))
+    assert bell is not None
+    bell.close()
+    unlink = Path.unlink
+
+    def interrupted(path: Path, missing_ok: bool = False) -> None:
+        if path.name == "bell":
+            raise KeyboardInterrupt
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as struck:
+        struck.setattr(Path, "unlink", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            app.close()
+    with Child(_keeps_it_open, app.path) as other:
+        assert other.hear() == "open"
