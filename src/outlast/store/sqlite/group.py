@@ -26,7 +26,7 @@ from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
-from outlast.store.sqlite.reentry import INSIDE, refuse_inside
+from outlast.store.sqlite.reentry import INSIDE, is_ours, refuse_inside
 from outlast.store.sqlite.usher import Usher, tell_coroutines
 
 T = TypeVar("T")
@@ -143,8 +143,7 @@ class GroupCommit:
 
     def _get_ready_to_wait(self, pending: Pending[Any]) -> None:
         """Waiting on top of another call of this thread may hold up whoever it waits for."""
-        # A Condition asks its lock the same way.
-        if self._mutex._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+        if is_ours(self._mutex):
             raise StoreError(INSIDE)
         if self._waiting.setdefault(get_ident(), pending) is not pending:
             self.refuse_inside(calls_allowed=1)

@@ -1,9 +1,13 @@
 """Calls on top of calls of the same thread: a signal's handler, or a finalizer, uses the store."""
 
 import inspect
+from operator import methodcaller
 from types import CodeType
 
 from outlast.errors import StoreError
+
+# Whether this thread has an RLock; a Condition asks its lock the same way.
+is_ours = methodcaller("_is_owned")
 
 INSIDE = (
     "the store was called from inside one of its own operations, by a signal handler or a"
