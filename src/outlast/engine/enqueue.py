@@ -99,10 +99,7 @@ def enqueue(
     key: str | None,
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
-    now, settings = opener.now(), opener.settings
-    template = prepare.template_of(kind, options, settings, now)
-    new = prepare.one(template, payload, task_id, key, settings)
-    also = () if options.also == () else checked_statements(options.also)
+    new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
     session = opener.serve()
     # Made before the disk is waited for: afterwards the processor has forgotten all of this.
     task = as_task(new, now)

@@ -25,7 +25,7 @@ import msgspec
 from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
-from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Turn
+from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Sleepers, Turn
 from outlast.store.sqlite.reentry import INSIDE, is_ours, refuse_inside
 from outlast.store.sqlite.usher import Usher, tell_coroutines
 
@@ -73,7 +73,7 @@ class GroupCommit:
         self._under_way: Group | None = None
         self._usher = Usher(self, later, limits)
         self._untold: deque[Group] = deque()
-        self._asleep: deque[Turn] = deque()
+        self._asleep = Sleepers()
         # What each thread waits for; an interrupted call may leave its entry behind.
         self._waiting: dict[int, Pending[Any]] = {}
 
@@ -113,8 +113,7 @@ class GroupCommit:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
-            if self._asleep:
-                self._wake_another()
+            self._asleep.wake_another()
             if self._waiting and self._waiting.get(get_ident()) is pending:
                 del self._waiting[get_ident()]
 
@@ -137,7 +136,7 @@ class GroupCommit:
                 self._get_ready_to_wait(pending)
             elif pending.stage != DECIDED:
                 is_outside = pending.stage == NEW
-                self._wake_another()
+                self._asleep.wake_another()
                 woken = pending.turn.wait(LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS)
                 is_overdue = not woken and not is_outside
 
@@ -330,18 +329,11 @@ class GroupCommit:
                 group = self._untold[0]
                 for member in group.members:
                     if member.turn is not None and member.ear is None and member is not who:
-                        self._asleep.append(member.turn)
+                        self._asleep.turns.append(member.turn)
                 tell_coroutines([one.ear for one in group.members if one.ear is not None])
                 self._untold.remove(group)
         for _ in range(WOKEN_AT_ONCE):
-            self._wake_another()
-
-    def _wake_another(self) -> None:
-        """One whose fate is decided; a lost wake-up heals, for sleepers look up."""
-        if self._asleep:
-            with suppress(IndexError):
-                # Somebody else may have woken the last one in this very moment.
-                self._asleep.popleft().wake()
+            self._asleep.wake_another()
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """The same for a coroutine: the usher leads on its behalf."""

@@ -1,6 +1,7 @@
 """The future of an operation: threads that ask for it lead or wait, coroutines await it."""
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
@@ -38,6 +39,20 @@ class Turn:
             except RuntimeError:
                 # Somebody else woke it in this very moment.
                 return
+
+
+class Sleepers:
+    """Those whose fate is decided and who are to be woken by and by."""
+
+    def __init__(self) -> None:
+        self.turns: deque[Turn] = deque()
+
+    def wake_another(self) -> None:
+        """One of them, if there is any; a lost wake-up heals, for sleepers look up."""
+        if self.turns:
+            with suppress(IndexError):
+                # Somebody else may have woken the last one in this very moment.
+                self.turns.popleft().wake()
 
 
 class Guide(Protocol):
