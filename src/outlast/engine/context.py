@@ -1,7 +1,8 @@
 """What a running handler is given as `ctx`: its task, its way to record progress, its alarms."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from outlast.domain import codec
@@ -25,6 +26,7 @@ class Context:
         "cancelled",
         "claimed",
         "has_completed",
+        "is_completing",
         "progressed",
         "reason",
         "stopping",
@@ -37,6 +39,8 @@ class Context:
         self.claimed = claimed
         self.has_completed = False
         """Whether the handler has completed the task by its own word."""
+        self.is_completing = False
+        """Whether it is about to: that its lease has ended need not mean that it was lost."""
         self.cancelled = False
         """Whether the task was cancelled, timed out or taken back: no result counts any more."""
         self.stopping = False
@@ -88,15 +92,22 @@ class Context:
 
         What the handler returns or raises afterwards does not count any more.
         """
-        answer = settle.complete(self._session, self.claimed, result, also).result()
-        self.has_completed = True
-        return answer
+        with self._completing():
+            return settle.complete(self._session, self.claimed, result, also).result()
 
     async def acomplete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
         """The same from a coroutine, which does not hold up its loop meanwhile."""
-        answer = await settle.complete(self._session, self.claimed, result, also)
-        self.has_completed = True
-        return answer
+        with self._completing():
+            return await settle.complete(self._session, self.claimed, result, also)
+
+    @contextmanager
+    def _completing(self) -> Iterator[None]:
+        self.is_completing = True
+        try:
+            yield
+            self.has_completed = True
+        finally:
+            self.is_completing = False
 
     def latest_checkpoint(self, type: str | None = None) -> Checkpoint | None:
         """The newest checkpoint of this task, perhaps of an earlier attempt."""

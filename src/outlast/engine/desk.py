@@ -17,6 +17,7 @@ from outlast.engine.functions import AnyFunction
 from outlast.engine.in_hand import InHand, proof_of, settle_the_rest
 from outlast.engine.job import Job
 from outlast.engine.letters import Ending, News, Proof
+from outlast.engine.losing import Losing
 from outlast.engine.pace import Pace
 from outlast.engine.session import Session
 from outlast.engine.tally import Tally
@@ -68,6 +69,7 @@ class Desk:
         self._releases_at = float("inf")
         self._has_left = False
         self.tally = Tally()
+        self._losing = Losing(session, self._tasks, self.tally, worker)
         self.is_ready = False
 
     @property
@@ -143,7 +145,7 @@ class Desk:
         if news.handed:
             self._hand_on(news.handed, news.claimed_mono_ms)
         for proof in news.lost:
-            self._lose(proof, "its lease was lost")
+            self._losing.hear(self._grant(proof))
         if news.is_dry is not None:
             is_current = news.excluding == self._tasks.ignoring()
             self._is_dry = news.is_dry and not news.awaits_retries and is_current
@@ -168,11 +170,13 @@ class Desk:
             self._drop_clerk()
 
     def _settled(self, proofs: list[Proof]) -> None:
-        assert self._principal is not None
-        row = self._principal.row
         for outcome in self._tasks.settled(proofs):
             self.tally.count(outcome)
-        self._session.store.note_end([Grant(seq, row, token) for seq, token in proofs])
+        self._session.store.note_end([self._grant(proof) for proof in proofs])
+
+    def _grant(self, proof: Proof) -> Grant:
+        assert self._principal is not None
+        return Grant(proof[0], self._principal.row, proof[1])
 
     def _hand_on(self, handed: list[Claimed], claimed_mono_ms: int) -> None:
         session = self._session
@@ -192,31 +196,11 @@ class Desk:
 
     # What goes wrong
 
-    def _lose(self, proof: Proof, reason: str, *, is_taken: bool = True) -> None:
-        """Call a task off. Unless somebody has taken it, the note that it began stays: whoever
-        takes it has to know."""
-        assert self._principal is not None
-        grant = Grant(proof[0], self._principal.row, proof[1])
-        # One loss may be told of twice: seen by a look at the leases, and said to a late result.
-        job, is_news = self._tasks.take_out(grant)
-        if job is not None and job.ctx.has_completed:
-            # By its handler's own word, which may have more to do.
-            self.tally.completed += is_news
-            self._session.store.note_end([grant])
-            return
-        self.tally.lost += is_news
-        if job is not None:
-            self._call_off(job, reason)
-            about = job.fields() | {"worker": self._worker, "reason": reason}
-            self._session.log.warning("task %s: %s", job.claimed.task_id, reason, extra=about)
-        if is_taken:
-            self._session.store.note_end([grant])
-
     def _lose_everything(self, reason: str) -> None:
         tasks = self._tasks
         with self._writing:
             for proof in {proof_of(grant) for grant in list(tasks.open)} | set(tasks.unsettled):
-                self._lose(proof, reason)
+                self._losing.lose(self._grant(proof), reason)
             tasks.outbox.clear()
 
     def _drop_clerk(self) -> None:
@@ -226,7 +210,7 @@ class Desk:
     def _watch_clocks(self) -> None:
         now = time.monotonic()
         for job in self._tasks.overdue(now):
-            self._call_off(job, "its time is up")
+            self._losing.call_off(job, "its time is up")
         if now < self._clocks_at:
             return
         self._clocks_at = now + CLOCKS_SECONDS
@@ -256,10 +240,7 @@ class Desk:
                 # Whoever renews it now would keep it from others, with nobody at work on it.
                 self._writer.dropped.append(proof_of(grant))
                 reason = "its lease ran out before it could be renewed"
-                self._lose(proof_of(grant), reason, is_taken=False)
-
-    def _call_off(self, job: Job, reason: str) -> None:
-        job.call_off(reason, time.monotonic(), self._session.now().utc_ms)
+                self._losing.lose(grant, reason, is_taken=False)
 
     # Coming to an end
 
@@ -283,7 +264,7 @@ class Desk:
         if now >= self._releases_at:
             for job in list(tasks.open.values()):
                 tasks.release(job)
-                self._call_off(job, "the worker stops")
+                self._losing.call_off(job, "the worker stops")
             if now >= self._releases_at + LAST_WORDS_SECONDS or self._session.ended:
                 self._session.log.warning("the worker leaves without its clerk's last word")
                 self._has_left = True
@@ -293,7 +274,7 @@ class Desk:
 
     def _close(self) -> None:
         for job in self._tasks.at_work():
-            self._call_off(job, "the worker stops")
+            self._losing.call_off(job, "the worker stops")
         with self._writing:
             self._link.close()
         if self._principal is not None and not self._session.ended:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from outlast.domain.lifecycle import Outcome
 from outlast.engine.job import Job
@@ -24,6 +25,16 @@ from outlast.store.records import Claimed, Grant
 MOST_TOLD = 100
 
 Entry = Completed | Ending
+
+
+class TakenOut(NamedTuple):
+    """What was found of a task whose lease has ended."""
+
+    job: Job | None
+    """If a handler is at it."""
+    is_news: bool
+    is_done: bool
+    """Whether its handler had completed it by its own word."""
 
 
 class InHand:
@@ -50,6 +61,8 @@ class InHand:
         self.outbox: deque[Entry] = deque()
         self.first_laid_at = 0.0
         self.unsettled: dict[Proof, Entry] = {}
+        # Completed by their handlers' own word, and not known to be settled here yet.
+        self._done_early: set[Proof] = set()
         # What moves a task from one place to the next, so that it is never in none of them.
         self._moving = threading.Lock()
         self.is_watched = True
@@ -103,27 +116,38 @@ class InHand:
             self.release(job)
             return
         if ended.error is not None:
-            # Who has lost its lease has not failed: the task is in other hands, or settled.
-            is_lost = job.grant not in self.open or ended.error_type == LeaseLost.__name__
-            self._session.log.warning(
-                "task %s (%s) %s in attempt %d: %s",
-                job.claimed.task_id, job.claimed.kind, "stopped" if is_lost else "failed",
-                job.claimed.attempt, ended.error_type,
-                extra=job.fields() | about(worker=self._worker, reason=ended.error_type),
-            )  # fmt: skip
+            self._log_error(job, ended)
         if ended.error is None and ended.peak_memory_bytes is None:
             seq, _, token = job.grant
             self.put_down(job, (seq, token, ended.result))
         else:
             self.put_down(job, self.ending(job, ended))
 
+    def _log_error(self, job: Job, ended: Ended) -> None:
+        # Who has lost its lease has not failed: the task is in other hands, or settled.
+        is_lost = job.grant not in self.open or ended.error_type == LeaseLost.__name__
+        what = "stopped" if is_lost else "failed"
+        self._session.log.warning(
+            "task %s (%s) %s in attempt %d: %s",
+            job.claimed.task_id, job.claimed.kind,
+            "was completed and then failed" if job.ctx.has_completed else what,
+            job.claimed.attempt, ended.error_type,
+            extra=job.fields() | about(worker=self._worker, reason=ended.error_type),
+        )  # fmt: skip
+
     def put_down(self, job: Job, entry: Entry) -> None:
         """Decide how a task ended, unless somebody has."""
+        has_completed = job.ctx.has_completed
+        if has_completed:
+            # By its own word, whatever came of it since and whoever tells of it first.
+            entry = (*proof_of(job.grant), None)
         with self._moving:
             is_open = self.open.pop(job.grant, None) is not None
             if is_open:
                 if not self.outbox:
                     self.first_laid_at = time.monotonic()
+                if has_completed:
+                    self._done_early.add(proof_of(job.grant))
                 self.outbox.append(entry)
             count = len(self.outbox)
         if not is_open:
@@ -174,17 +198,27 @@ class InHand:
             if self.queued.pop(job.grant, None) is not None:
                 self.release(job)
 
-    def take_out(self, grant: Grant) -> tuple[Job | None, bool]:
-        """Forget a task that is lost: its job if a handler is at it, and whether it was news."""
-        was_offered = self.unsettled.pop(proof_of(grant), None) is not None
+    def is_completing(self, grant: Grant) -> bool:
+        """Whether its handler is about to hear, as the first, how its lease has ended."""
+        job = self.running.get(grant)
+        return job is not None and job.ctx.is_completing
+
+    def take_out(self, grant: Grant) -> TakenOut:
+        """Forget a task whose lease has ended."""
+        proof = proof_of(grant)
+        was_offered = self.unsettled.pop(proof, None) is not None
         self.queued.pop(grant, None)
         was_open = self.open.pop(grant, None)
-        return was_open or self.running.get(grant), was_offered or was_open is not None
+        job = was_open or self.running.get(grant)
+        is_done = proof in self._done_early or (job is not None and job.ctx.has_completed)
+        self._done_early.discard(proof)
+        return TakenOut(job, was_offered or was_open is not None, is_done)
 
     def settled(self, proofs: Iterable[Proof]) -> Iterator[Outcome]:
         """These are committed; how each of them ended, as far as it was reported."""
         for proof in proofs:
             entry = self.unsettled.pop(proof, None)
+            self._done_early.discard(proof)
             if entry is not None:
                 yield entry.outcome if isinstance(entry, Ending) else Outcome.COMPLETE
 

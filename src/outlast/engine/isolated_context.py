@@ -34,7 +34,7 @@ class IsolatedContext(Context):
     def __init__(self, ask: Ask, claimed: Claimed) -> None:
         self._ask_worker = ask
         self.claimed = claimed
-        self.has_completed = False
+        self.has_completed = self.is_completing = False
         self.cancelled = False
         self.reason = None
         self.progressed = None
