@@ -71,6 +71,57 @@ def _forks_in_the_thick_of_it(path: str) -> None:
         thread.join()
 
 
+def _forks_while_a_thread_imports(path: str) -> None:
+    import os
+    import sys
+    import threading
+
+    from outlast import Outlast, Settings
+    from tests.support.childside import say
+
+    importing, has_forked = threading.Event(), threading.Event()
+
+    class Slow:
+        """Holds up whatever a thread of the library imports until the fork is over."""
+
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            if threading.current_thread() is not threading.main_thread():
+                importing.set()
+                has_forked.wait()
+
+    sys.meta_path.insert(0, Slow)
+    app = Outlast(path, settings=Settings(flush_commits=10)).open()
+
+    def write_until_a_flush() -> None:
+        for n in range(20):
+            app.enqueue("work", id=f"{os.getpid()}-{n}")
+        importing.set()
+
+    writer = threading.Thread(target=write_until_a_flush)
+    writer.start()
+    importing.wait()
+    pid = os.fork()
+    has_forked.set()
+    if pid == 0:
+        write_until_a_flush()
+        app.close()
+        os._exit(0)
+    say(pid)
+    say(os.waitpid(pid, 0)[1])
+    writer.join()
+
+
+@pytest.mark.timeout(30)
+def test_a_child_forked_while_a_thread_is_about_to_flush_can_use_the_store(database: Path) -> None:
+    """Guards against imports put off until a thread needs them: a child forked in the middle of
+    one waits for its end for ever."""
+    with Child(_forks_while_a_thread_imports, database) as child:
+        grandchild, *ends = child.hear_all()
+        assert ends == [0], child.error()
+    assert f"{grandchild}-19" in foreign_statuses(database)
+
+
 def test_a_child_forked_while_threads_write_can_use_the_store(database: Path) -> None:
     with Child(_forks_in_the_thick_of_it, database) as child:
         assert child.hear_all() == [0] * 10, child.error()

@@ -77,7 +77,7 @@ def test_cases_with_a_made_up_machine_say_that_they_try_the_refusal_alone() -> N
             "files: the log is removed at enqueue.committed",
         ),
         (
-            "store/sqlite/opening.py",
+            "store/sqlite/places.py",
             "if found.st_nlink > 1:",
             "if False:",
             "place: a hard link",

@@ -11,7 +11,7 @@ from outlast.lab.clock.worlds import World
 from outlast.lab.history import KILLED, LineFile, host_seconds
 
 # What happens at once happens within this, also on a machine with much else to do.
-SOON_SECONDS = 5.0
+SOON_SECONDS = 15.0
 LOOK_SECONDS = 0.02
 
 Companies = Callable[[World], Company]

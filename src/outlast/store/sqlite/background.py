@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from outlast.errors import OutlastError
 from outlast.logs import logger
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Executor
 
 # One leads for coroutines, one sees their lone operations through, one flushes.
 THREADS = 3
@@ -20,17 +21,20 @@ class Background:
     """Its threads are started when first needed, and end with the store."""
 
     def __init__(self) -> None:
+        # Here and not when a thread first needs it: a child forked while a module is being
+        # imported waits for its end for ever. No fork comes between the parts of an opening.
+        from concurrent.futures import ThreadPoolExecutor
+
+        self._make_executor = partial(ThreadPoolExecutor, THREADS, "outlast")
         self._mutex = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: Executor | None = None
         self._closed = False
 
     def later(self, job: Callable[[], None]) -> None:
         """Run a job soon; when the interpreter ends there is no later, and it is run at once."""
         with self._mutex:
             if self._executor is None and not self._closed:
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._executor = ThreadPoolExecutor(THREADS, "outlast")
+                self._executor = self._make_executor()
             executor = self._executor
         try:
             if executor is not None:

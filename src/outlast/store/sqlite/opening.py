@@ -1,7 +1,5 @@
 """Opening a store: to look, which changes nothing, or to serve, which makes it ready first."""
 
-import os
-import stat
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -16,13 +14,9 @@ from outlast.domain.orphans import Patience
 from outlast.domain.worker import PreviousStop
 from outlast.errors import (
     MigrationRefused,
-    NetworkFilesystem,
-    NotAStore,
     SchemaError,
-    SchemaNewer,
     StoreBusy,
     StoreNotFound,
-    StoreUnwritable,
 )
 from outlast.logs import logger
 from outlast.settings import Settings
@@ -42,6 +36,12 @@ from outlast.store.sqlite.integrity import Prepared, check_after_bad_stop
 from outlast.store.sqlite.liveness import Peer, judge, sweep_strays
 from outlast.store.sqlite.marker import Left, how_it_was_left
 from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.places import (
+    refuse_foreign,
+    refuse_network,
+    refuse_own_read_only,
+    size_of,
+)
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.store import SqliteStore
@@ -62,10 +62,10 @@ def open_to_look(path: Path, settings: Settings) -> SqliteReads:
 
 
 def _open_to_look(path: Path, settings: Settings) -> SqliteReads:
-    if _size(path) < 0:
+    if size_of(path) < 0:
         raise StoreNotFound(f"there is no store at {path}; enqueue something first")
-    _refuse_own_read_only(path)
-    _refuse_network(path, settings)
+    refuse_own_read_only(path)
+    refuse_network(path, settings)
     folder = SideFolder(path)
     openers = OpenersLock(folder)
     if file_id(folder.openers) is not None:
@@ -110,8 +110,8 @@ def _open_to_serve(
     make_store: MakeStore,
 ) -> SqliteStore:
     began = time.monotonic()
-    _refuse_foreign(path, settings)
-    _refuse_network(path, settings)
+    refuse_foreign(path, settings)
+    refuse_network(path, settings)
     folder = SideFolder(path)
     folder.make()
     left = how_it_was_left(folder, settings.workspace_for(path))
@@ -194,8 +194,8 @@ def migrate_by_hand(path: Path, settings: Settings, now: Instant) -> list[str]:
 
 
 def _migrate_by_hand_alone(path: Path, settings: Settings, now: Instant) -> list[str]:
-    _refuse_network(path, settings)
-    _refuse_foreign(path, settings)
+    refuse_network(path, settings)
+    refuse_foreign(path, settings)
     folder = SideFolder(path)
     folder.make()
     openers = OpenersLock(folder)
@@ -290,66 +290,4 @@ def _refuse_live_leases(
         names = ", ".join(f"{peer.name} (pid {peer.pid})" for peer in alive)
         raise MigrationRefused(
             f"{folder.database} has running tasks held by {names}; let them finish, then migrate"
-        )
-
-
-def _refuse_foreign(path: Path, settings: Settings) -> None:
-    """Leave other programs' files alone, before as much as a folder is made beside them."""
-    size = _size(path)
-    if size >= 0 and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
-        # SQLite would open it all the same, and give the log the mode of the file on the way.
-        raise StoreUnwritable(
-            f"{path} cannot be written by this user; give it write permission on file and folder"
-        )
-    if size > 0:
-        with closing(connect(path, settings.synchronous)) as connection:
-            if refuse_foreign_file(connection, path):
-                _refuse_future(connection)
-
-
-def _refuse_own_read_only(path: Path) -> None:
-    """A log that SQLite made read-only like its file would keep the next writer out."""
-    found = path.stat()
-    if found.st_uid == os.geteuid() != 0 and not found.st_mode & stat.S_IWUSR:
-        raise StoreUnwritable(
-            f"{path} is read-only, and reading it would make its log so; give its owner write"
-            " permission, or read a copy"
-        )
-
-
-def _refuse_future(connection: apsw.Connection) -> None:
-    try:
-        migrate.pending(connection)
-    except SchemaNewer:
-        raise
-    except SchemaError:
-        log.debug("an edited migration is reported once the store is ours to judge")
-
-
-def _size(path: Path) -> int:
-    """The size of a file, -1 when there is none; refuses folders, devices and impossible names."""
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return -1
-    except OSError as error:
-        raise StoreUnwritable(
-            f"{path} cannot be used ({error.strerror}); choose another path"
-        ) from error
-    if not stat.S_ISREG(found.st_mode):
-        raise NotAStore(f"{path} is not a file; choose the path of a file for the store")
-    if found.st_nlink > 1:
-        raise NotAStore(f"{path} has several names (hard links); give the store a single one")
-    return found.st_size
-
-
-def _refuse_network(path: Path, settings: Settings) -> None:
-    place = path
-    while file_id(place) is None and place != place.parent:
-        place = place.parent
-    kind = _host.filesystem_type(place)
-    if _host.is_network_filesystem(kind) and not settings.allow_network_filesystem:
-        raise NetworkFilesystem(
-            f"{path} lies on {kind}, where SQLite's locks cannot be trusted; use a local disk,"
-            " or set allow_network_filesystem if you accept the risk"
         )
