@@ -97,7 +97,12 @@ class Flusher:
         mode = "truncate" if pages >= self._limit_pages else "passive"
         is_due_to_all = mode == "passive" and not enough_commits
         least_frames = self._flush_pages if is_due_to_all else 0
-        self._later(lambda: self._flush(mode, least_frames, log_size))
+        try:
+            self._later(lambda: self._flush(mode, least_frames, log_size))
+        except BaseException:
+            # A signal's exception, perhaps: nobody may come, and another must be called.
+            self._is_called = False
+            raise
 
     def _flush(self, mode: str, least_frames: int, log_size: "LogSize") -> None:
         """One that fails is logged and tried again when the log has grown as much once more.

@@ -131,7 +131,12 @@ class Usher:
             if self._is_called:
                 return
             self._is_called = True
-        self._later(self._lead_group_after_group)
+        try:
+            self._later(self._lead_group_after_group)
+        except BaseException:
+            # A signal's exception, perhaps: nobody may come, and two are not one too many.
+            self._is_called = False
+            raise
 
     def _call_for_lone(self, pending: Pending[Any]) -> None:
         with self._mutex:
@@ -139,7 +144,11 @@ class Usher:
             if self._is_called_for_lone:
                 return
             self._is_called_for_lone = True
-        self._later(self._see_lone_ones_through)
+        try:
+            self._later(self._see_lone_ones_through)
+        except BaseException:
+            self._is_called_for_lone = False
+            raise
 
     def _see_lone_ones_through(self) -> None:
         while True:
