@@ -1,5 +1,6 @@
 """What only this host knows: boot, processes, mounts, kernel locks. Linux first, with fallbacks."""
 
+import errno
 import fcntl
 import os
 import select
@@ -9,9 +10,10 @@ import struct
 import time
 import uuid
 from collections.abc import Container, Iterable
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _NETWORK_FILESYSTEMS = frozenset(
     "nfs nfs4 cifs smb3 smbfs ncpfs 9p afs ceph coda glusterfs lustre orangefs pvfs2 gfs gfs2"
@@ -24,6 +26,8 @@ GET_LOCK = getattr(fcntl, "F_OFD_GETLK", -1)
 _FLOCK_ANSWER = struct.Struct(_FLOCK).unpack
 
 _PR_SET_PDEATHSIG = 1
+# A name in a folder is moved away, moved there, made or removed, and so is the folder itself.
+_INOTIFY_NAMES = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 # The kernel's record of a process, of which we want the mask at its head and the status at its end.
 _PIDFD_INFO = struct.Struct("<Q52xi")
 _PIDFD_INFO_EXIT = 1 << 3
@@ -309,11 +313,33 @@ def die_with_parent(parent_pid: int) -> None:
     The kernel means the thread that forked, so this is for parents with a single one. Without such
     a kernel nothing happens, and the caller has to notice by other means.
     """
+    with suppress(AttributeError):
+        c_library().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@cache
+def c_library() -> Any:
+    """What the standard library does not reach, loaded once; None where there is no such thing."""
     try:
         import ctypes
 
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    except (ImportError, OSError, AttributeError):
-        pass
-    if os.getppid() != parent_pid:
-        os.kill(os.getpid(), signal.SIGKILL)
+        return ctypes.CDLL(None, use_errno=True)
+    except (ImportError, OSError):
+        return None
+
+
+def watch_names(folders: Iterable[str]) -> int:
+    """A descriptor on which the kernel tells of changed names in these folders, or OSError."""
+    library = c_library()
+    if not hasattr(library, "inotify_init1"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    number = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+    if number < 0:
+        raise OSError(errno.EMFILE, "no more folders can be watched by this user")
+    for folder in folders:
+        if library.inotify_add_watch(number, os.fsencode(folder), _INOTIFY_NAMES) < 0:
+            os.close(number)
+            raise OSError(errno.ENOSPC, "the folder cannot be watched", folder)
+    return number

@@ -162,10 +162,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
         also: Sequence[Statement] = (),
     ) -> Task:
         """Store one task; when this returns, it survives the process and the machine."""
-        options = enqueue.Options(
-            queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
-            max_retries=max_retries, also=also,
-        )  # fmt: skip
+        options = enqueue.make_options((queue, priority, group, delay, run_at, max_retries, also))
         function = self._functions.get(kind) if isinstance(kind, str) else None
         if function is not None:
             given = Given(options, id, idempotency_key)

@@ -16,6 +16,7 @@ _EXACT_BELOW_MS = 1 << 42
 # The end of the year 9999, after which there is no datetime.
 _LAST_MS = 253_402_300_799_999
 _from_seconds = datetime.fromtimestamp
+_new, _set = object.__new__, object.__setattr__
 
 
 def utc(ms: int | None) -> datetime | None:
@@ -91,8 +92,8 @@ class Task:
     @classmethod
     def just_stored(cls, values: dict[str, Any]) -> "Task":
         """A record that says only what differs from the defaults: a tenth of the usual time."""
-        task = object.__new__(cls)
-        task.__dict__.update(values)
+        task = _new(cls)
+        _set(task, "__dict__", values)
         return task
 
     @property

@@ -68,15 +68,15 @@ class StoreHandle:
     @property
     def is_serving(self) -> bool:
         """Whether the store is open to serve, so that nobody would have to wait for it."""
-        return self._session is not None and os.getpid() == self._pid
+        return self._session is not None and not self._session.store.closed
 
     def serve(self, tell: Callable[[Batch], None] | None = None) -> Session:
         """The store, opened to serve: migrated, recovered, ready; `tell` hears of the recovery."""
-        if os.getpid() != self._pid:
-            self._reset()
         session = self._session
+        # In a forked child the parent's store is closed, so the usual case need not ask who we are.
         if session is not None and not session.store.closed:
             return session
+        self._leave_the_parents_behind()
         with self._mutex:
             if self._session is not None and self._session.store.closed:
                 raise StoreReplaced(self._gone())

@@ -11,12 +11,12 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.store.records import Key, NewTask, Trace
-from outlast.store.sqlite.statements import rows_of
+from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction, chunks
 
 INLINE_BYTES = 2048
 _DELAYED = Parked.DELAY.value
-_ADD_ONE = rows_of("add_tasks", 1)
+_ADD_ONE = sql("add_task")
 # A character takes four bytes at most.
 _SURELY_INLINE = INLINE_BYTES // 4
 
@@ -65,26 +65,30 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
     large: list[tuple[str, str]] = []
     inserted = 0
     try:
-        if len(new) == 1:
-            tx.execute(_ADD_ONE, _values(new, now.utc_ms, large))
+        if len(new) == 1 and len(new[0].payload or "") <= _SURELY_INLINE:
+            tx.execute(_ADD_ONE, (*new[0][:11], new[0].key is not None, now.utc_ms))
         else:
             for part in chunks(len(new)):
                 inserted = part.start
                 values = _values(new[part], now.utc_ms, large)
                 tx.run_values("add_tasks", part.stop - part.start, values)
     except apsw.ConstraintError as error:
-        if getattr(error, "extendedresult", None) != apsw.SQLITE_CONSTRAINT_UNIQUE:
-            raise
-        twin = _twin(tx, new[inserted:])
-        raise InvalidInput(
-            f"a task with id {twin!r} exists already; leave id out, or choose another"
-        ) from error
+        _refuse_twin(tx, new[inserted:], error)
+        raise
     for task in new:
         if task.not_before_ms is not None:
             tx.run("add_task_dues", {"inserted": len(new)})
             break
     if large:
         tx.run_many("add_payload_blob", large)
+
+
+def _refuse_twin(tx: Transaction, rest: Sequence[NewTask], error: apsw.ConstraintError) -> None:
+    if getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE:
+        twin = _twin(tx, rest)
+        raise InvalidInput(
+            f"a task with id {twin!r} exists already; leave id out, or choose another"
+        ) from error
 
 
 def _twin(tx: Transaction, rest: Sequence[NewTask]) -> str:

@@ -83,15 +83,15 @@ class Flusher:
 
     def look_at(self, log_size: "LogSize") -> None:
         """Call for a flush when the log has grown enough since the last one."""
-        pages, commits = log_size.wal_pages, log_size.commits
+        pages = log_size.wal_pages
         if pages < self._flushed_pages:
             # The log began anew after it was moved.
             self._flushed_pages = 0
-        grown_pages = pages - self._flushed_pages
         enough_commits = self._flush_commits and (
-            commits - self._flushed_commits >= self._flush_commits
+            log_size.commits - self._flushed_commits >= self._flush_commits
         )
-        if self._is_called or not (grown_pages >= self._due_pages or enough_commits):
+        is_due = enough_commits or pages - self._flushed_pages >= self._due_pages
+        if not is_due or self._is_called:
             return
         self._is_called = True
         mode = "truncate" if pages >= self._limit_pages else "passive"

@@ -113,7 +113,8 @@ class GroupCommit:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
-            self._asleep.wake_another()
+            if self._asleep.turns:
+                self._asleep.wake_another()
             if self._waiting and self._waiting.get(get_ident()) is pending:
                 del self._waiting[get_ident()]
 
@@ -193,7 +194,8 @@ class GroupCommit:
         try:
             self._lead(who)
         finally:
-            if self._leader is who:
+            # There may be two ushers for a moment, and both go by the same turn.
+            if self._leader is who and self._leading_thread == get_ident():
                 self._step_down(who)
         return True
 

@@ -13,6 +13,7 @@ from outlast import _host
 from outlast._host import GET_LOCK
 from outlast.errors import StoreError, StoreReplaced
 from outlast.store.sqlite.files import is_settled
+from outlast.store.sqlite.folder_watch import FolderWatch
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
 _WAL_WRITE_LOCK_OFFSET = 120
@@ -37,8 +38,8 @@ FileId = tuple[int, int]
 # side folder. Nothing has these times, so a closer look is due.
 _NEVER_SEEN = (0, 0, 0, 0)
 
-# How long a folder that is held open, and has not changed, answers for its own path too.
-_BY_DESCRIPTOR_SECONDS = 0.005
+# How long the word that nothing has changed is enough.
+_BY_WORD_SECONDS = 0.005
 
 
 def file_id(path: Path | str) -> FileId | None:
@@ -58,32 +59,6 @@ def _id_of(found: os.stat_result) -> FileId:
     return found.st_dev, found.st_ino
 
 
-class HeldFolder:
-    """A folder at hand without its path, which takes longer to walk."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.place: str | int = path
-
-    def hold(self, found: os.stat_result) -> bool:
-        """Whether what is held open, if anything can be, is what was found at the path."""
-        if not hasattr(os, "O_PATH"):
-            return True
-        with suppress(OSError):
-            if not isinstance(self.place, int):
-                self.place = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
-            if _id_of(stat(self.place)) == _id_of(found):
-                return True
-            self.let_go()
-        return False
-
-    def let_go(self) -> None:
-        """From now on it is found by its path."""
-        descriptor, self.place = self.place, self.path
-        if isinstance(descriptor, int):
-            os.close(descriptor)
-
-
 class FileGuard:
     """Remembers which files were opened, and asks the kernel whether our locks on them stand.
 
@@ -101,10 +76,9 @@ class FileGuard:
         self._paths = (str(database), f"{database}-wal", self._shm_path, str(openers))
         self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
-        self._folder = HeldFolder(str(database.parent))
-        self._side_folder = HeldFolder(str(openers.parent))
+        self._folder, self._side_folder = str(database.parent), str(openers.parent)
+        self._watch = FolderWatch(self._folder, self._side_folder)
         self._seen = _NEVER_SEEN
-        self._changed_ns = self._side_changed_ns = 0
         self._trusted_until = 0.0
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
@@ -116,15 +90,12 @@ class FileGuard:
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
         self._seen, self._trusted_until = _NEVER_SEEN, 0.0
+        self._watch.end()
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
         self._questions = ()
         main = self._ids[0]
-        for folder in (self._folder, self._side_folder):
-            found = _found(folder.path)
-            if found is not None:
-                folder.hold(found)
         if self._can_ask:
             self._hold(self._paths[0], *_SHARED_RANGE)
             self._hold(self._shm_path, *_DMS_BYTE)
@@ -142,49 +113,45 @@ class FileGuard:
         for descriptor in self._anchors.values():
             _host.unanchor(descriptor)
         self._anchors.clear()
-        self._folder.let_go()
-        self._side_folder.let_go()
+        self._watch.end()
 
     def abandon(self) -> None:
         """In a forked child: the parent has the same descriptors, and the locks stay with it."""
         for descriptor in self._anchors.values():
             os.close(descriptor)
         self._anchors.clear()
-        self._folder.let_go()
-        self._side_folder.let_go()
+        self._watch.end()
 
     def check_files(self) -> None:
         """Refuse to go on, or to acknowledge, when a file was replaced or removed.
 
-        They are database, WAL, wal-index and openers' lock. No name in a folder changes without the
-        folder's own times, so most checks end there; whether the path still leads to it is asked
-        every few milliseconds.
+        They are database, WAL, wal-index and openers' lock. Most checks end with the kernel's word
+        that no name in their folders has changed; what it may not see, such as a path that leads
+        elsewhere now, is looked for every few milliseconds.
         """
         try:
-            if (
-                monotonic() < self._trusted_until
-                and stat(self._folder.place).st_ctime_ns == self._changed_ns
-                and stat(self._side_folder.place).st_ctime_ns == self._side_changed_ns
-            ):
+            if monotonic() < self._trusted_until and self._watch.is_quiet():
                 return
         except OSError:
             pass
         self._check_by_path()
 
     def _check_by_path(self) -> None:
-        """The same with what lies at the folder's path now."""
+        """The same by the times of what lies at the folders' paths now."""
         self._trusted_until = 0.0
         device, inode, changed_ns, side_changed_ns = self._seen
         try:
-            # The side folder's name is in the other one, and so leads where it led before.
-            found, side = stat(self._folder.path), stat(self._side_folder.place)
+            if self._seen is not _NEVER_SEEN:
+                # Before they are looked at: what changes later is heard of.
+                self._watch.listen()
+            found, side = stat(self._folder), stat(self._side_folder)
             if (
                 found.st_ctime_ns == changed_ns
                 and side.st_ctime_ns == side_changed_ns
                 and found.st_ino == inode
                 and found.st_dev == device
             ):
-                self._trusted_until = monotonic() + _BY_DESCRIPTOR_SECONDS
+                self._trusted_until = monotonic() + _BY_WORD_SECONDS
                 return
         except OSError:
             self._seen = _NEVER_SEEN
@@ -194,14 +161,12 @@ class FileGuard:
         """Check each file; the folders' times are trusted if no later change can have them."""
         self._seen = _NEVER_SEEN
         looked_at_ns = time.time_ns()
-        found, side = _found(self._folder.path), _found(self._side_folder.path)
+        found, side = _found(self._folder), _found(self._side_folder)
         self._check_each_file()
         if found is None or side is None:
             return
-        is_old = is_settled(max(found.st_ctime_ns, side.st_ctime_ns), looked_at_ns)
-        if is_old and self._folder.hold(found) and self._side_folder.hold(side):
+        if is_settled(max(found.st_ctime_ns, side.st_ctime_ns), looked_at_ns):
             self._seen = (found.st_dev, found.st_ino, found.st_ctime_ns, side.st_ctime_ns)
-            self._changed_ns, self._side_changed_ns = found.st_ctime_ns, side.st_ctime_ns
 
     def _check_each_file(self) -> None:
         for path, remembered in zip(self._paths, self._ids, strict=True):

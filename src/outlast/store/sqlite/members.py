@@ -10,7 +10,7 @@ import apsw
 from outlast.errors import OutlastError, StoreError
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.operation import Together
-from outlast.store.sqlite.pending import DECIDED, Pending
+from outlast.store.sqlite.pending import DECIDED, Pending, all_ran
 from outlast.store.sqlite.transaction import Transaction
 
 _OWN_ERRORS = (OutlastError, apsw.Error)
@@ -123,8 +123,7 @@ class _Runner:
             if not isinstance(error, _OWN_ERRORS) and may_be_a_signals():
                 raise
             raise _TransactionGone from error
-        for member, result in zip(members, results, strict=True):
-            member.ran(result)
+        all_ran(members, results)
 
     def _run_together(self, together: Together, members: Sequence[Pending[Any]]) -> bool:
         """One pass for all that are alike; on any error they are left to run one by one."""
@@ -142,8 +141,7 @@ class _Runner:
                 raise
             execute("ROLLBACK TO member")
         else:
-            for member, result in zip(members, results, strict=True):
-                member.ran(result)
+            all_ran(members, results)
             execute("RELEASE member")
             return True
         execute("RELEASE member")

@@ -1,7 +1,7 @@
 """What travels to the writer: one caller's change, and how it may share a transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import apsw
 import msgspec
@@ -37,6 +37,7 @@ class Operation(msgspec.Struct, Generic[T], frozen=True, eq=False):
     inputs: Any = None
     wakes: frozenset[Topic] = NOBODY
     in_doubt: Callable[[], None] | None = None
+    is_exclusive: ClassVar[bool] = False
 
 
 class Exclusive(msgspec.Struct, Generic[T], frozen=True, eq=False):
@@ -48,3 +49,4 @@ class Exclusive(msgspec.Struct, Generic[T], frozen=True, eq=False):
     alone: bool = True
     wakes: frozenset[Topic] = NOBODY
     in_doubt: None = None
+    is_exclusive: ClassVar[bool] = True

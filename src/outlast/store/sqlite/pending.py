@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -76,23 +76,24 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
     committed: bool = False
     turn: Turn | None = None
     ear: Any = None
-    _result: Any = None
+    answer: Any = None
     # Of its own; while there is one, there is nothing of it to be committed.
     error: BaseException | None = None
 
     def ran(self, result: Any) -> None:
         """It was run; the result counts only if the commit succeeds."""
-        self._result, self.error = result, None
+        if self.stage != DECIDED:
+            self.answer, self.error = result, None
 
     def refuse(self, error: BaseException) -> None:
         """It has an error of its own, which counts only if the others are committed: what it
         found in its way may be one of them."""
-        self.error = error
+        if self.stage != DECIDED:
+            self.error = error
 
     def succeed(self) -> None:
         """Its transaction is durable, and with it the answer to this one."""
-        self.committed = self.error is None
-        self.stage = DECIDED
+        all_succeed((self,))
 
     def fail(self, error: BaseException) -> None:
         """It did not happen, or nobody can say; the first verdict stands."""
@@ -119,7 +120,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
         """The result, or the error that was its own."""
         if self.error is not None:
             raise self.error.with_traceback(None)
-        return self._result  # type: ignore[no-any-return]
+        return self.answer  # type: ignore[no-any-return]
 
     def result(self) -> T:
         """Wait until it is durable, leading a group if nobody does; raises what became of it."""
@@ -127,7 +128,7 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
             self._guide.see_through(self)
         if self.error is not None:
             raise self.error.with_traceback(None)
-        return self._result  # type: ignore[no-any-return]
+        return self.answer  # type: ignore[no-any-return]
 
     def waited(self) -> Generator[Any, None, None]:
         """Until its fate is known; raises nothing but a cancellation."""
@@ -141,6 +142,21 @@ class Pending(msgspec.Struct, Generic[T], eq=False):
     def then(self, finish: Callable[[Callable[[], T]], U]) -> "Then[T, U]":
         """A future of what `finish` makes of this one's outcome, in the caller's own thread."""
         return Then(self, finish)
+
+
+def all_ran(members: Sequence[Pending[Any]], results: Sequence[Any]) -> None:
+    """The same as each one's `ran`, for many at once."""
+    for member, result in zip(members, results, strict=True):
+        if member.stage != DECIDED:
+            member.answer, member.error = result, None
+
+
+def all_succeed(members: Sequence[Pending[Any]]) -> None:
+    """Their transaction is durable, and with it the answer to each that is not decided yet."""
+    for member in members:
+        if member.stage != DECIDED:
+            member.committed = member.error is None
+            member.stage = DECIDED
 
 
 class Then(Generic[T, U]):

@@ -141,11 +141,12 @@ class Serving(SqliteReads):
         """Use the writer; one that lost its files or its locks is replaced for the next group."""
         database = self._database
         try:
-            first = group.members[0] if group.members else None
-            if first is not None and isinstance(first.operation, Exclusive):
-                database.writer.exclusively(first)
-            elif first is not None:
-                database.writer.commit(group)
+            for first in group.members:
+                if first.operation.is_exclusive:
+                    database.writer.exclusively(first)
+                else:
+                    database.writer.commit(group)
+                break
         except Closed:
             if not self._connected_anew(database):
                 raise
@@ -156,12 +157,12 @@ class Serving(SqliteReads):
 
     def _after(self, group: Group) -> None:
         """The group is answered: hint those who wait for what it did, and see to the log."""
-        topics: frozenset[Topic] | None = None
+        topics = NOBODY
         for one in group.members:
             if one.committed:
                 wakes = one.operation.wakes
-                topics = wakes if topics is None or topics == wakes else ANYBODY
-        if topics is not None:
+                topics = wakes if topics is NOBODY or topics is wakes else topics | wakes
+        if topics is not NOBODY:
             self._wakeups.tell(topics)
         self._flusher.look_at(self._database.writer)
 

@@ -1,8 +1,9 @@
 """A running transaction as the operations see it: named statements, bound values, rows back."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import apsw
@@ -12,19 +13,17 @@ from outlast.store.sqlite.statements import rows_of, sql
 Row = tuple[Any, ...]
 
 ROWS_AT_ONCE = 128
-_CHUNK_SIZES = (ROWS_AT_ONCE, 32, 8, 2, 1)
+# Each is a prepared statement; what is missing to the next one is filled up with rows of nothing.
+_SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, ROWS_AT_ONCE)
 
 
 def chunks(count: int) -> Iterator[slice]:
-    """Parts of so many rows, by few different sizes, each of which is a prepared statement.
+    """Parts of so many rows at most, each of which is one statement.
 
     A step, and a turn of the interpreter's lock, for a hundred rows instead of one each.
     """
-    first = 0
-    for size in _CHUNK_SIZES:
-        while count - first >= size:
-            yield slice(first, first + size)
-            first += size
+    for first in range(0, count, ROWS_AT_ONCE):
+        yield slice(first, min(first + ROWS_AT_ONCE, count))
 
 
 Values = dict[str, Any]
@@ -84,8 +83,14 @@ class Transaction:
             self.run_values(name, len(chunk), tuple(chain.from_iterable(chunk)))
 
     def run_values(self, name: str, count: int, values: Sequence[Any]) -> None:
-        """The same with one statement, given the values of so many rows one after the other."""
-        self._cursor.execute(rows_of(name, count), values)
+        """The same with one statement, given the values of so many rows one after the other.
+
+        Its rows may be more than that: what is told of nothing must change nothing.
+        """
+        size = _SIZES[bisect_left(_SIZES, count)]
+        if size > count:
+            values = [*values, *repeat(None, (size - count) * len(values) // count)]
+        self._cursor.execute(rows_of(name, size), values)
 
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""

@@ -90,8 +90,9 @@ class Usher:
                 if is_new:
                     self.call(pending)
                 yield from ear[1]
-            except cancellation as error:
-                if self._queue.withdraw(pending, error):
+            except BaseException as error:
+                # Whatever drives its caller out, a signal's exception too, takes it back if it can.
+                if self._queue.withdraw(pending, error) or not isinstance(error, cancellation):
                     raise
                 cancelled = error
         if cancelled is not None:
@@ -127,6 +128,11 @@ class Usher:
         if pending is not None and pending.operation.alone:
             self._call_for_lone(pending)
             return
+        # One who is about to leave says so first, and only then looks whether anybody waits.
+        if not self._is_called:
+            self._call_for_a_leader()
+
+    def _call_for_a_leader(self) -> None:
         with self._mutex:
             if self._is_called:
                 return
@@ -165,14 +171,20 @@ class Usher:
                 if self._queue.withdraw(pending, error):
                     tell_coroutines([pending.ear])
 
+    def _has_left(self) -> bool:
+        """Whether nobody waits although everybody has seen that they would have to call."""
+        with self._mutex:
+            self._is_called = self.is_there = False
+            if self._queue.has_followers():
+                self._is_called = self.is_there = True
+            return not self._is_called
+
     def _lead_group_after_group(self) -> None:
         self.is_there = True
         try:
             while True:
-                with self._mutex:
-                    if not self._queue.has_followers():
-                        self._is_called = self.is_there = False
-                        return
+                if not self._queue.has_followers() and self._has_left():
+                    return
                 if not self._queue.lead_if_nobody_does(self.turn):
                     self.turn.wait(LOOK_UP_SECONDS)
         except BaseException:

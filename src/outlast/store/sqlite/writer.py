@@ -20,7 +20,7 @@ from outlast.store.sqlite.group import Group
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive
-from outlast.store.sqlite.pending import DECIDED, Pending
+from outlast.store.sqlite.pending import DECIDED, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import Transaction
 
@@ -66,35 +66,31 @@ class Writer:
 
         Raises what concerns all of them: a store that stalls, was replaced, or lost its locks.
         """
-        guard, waiting, merging = self._guard, group.members, True
         with self._mutex:
             if self._closed:
                 raise Closed(_CLOSED)
             with self._gate:
-                guard.check_files()
+                self._guard.check_files()
+                waiting = self._attempt(group, group.members)
                 while waiting:
-                    waiting = self._attempt(group, waiting, merging)
-                    merging = False
+                    waiting = self._attempt(group, waiting, merging=False)
         try:
-            guard.check_files()
+            self._guard.check_files()
         except StoreReplaced as error:
             for member in group.members if group.commit_sent else ():
                 member.doubt(error)
             raise
-        for member in group.members:
-            if member.stage != DECIDED:
-                member.succeed()
+        all_succeed(group.members)
 
     def _attempt(
-        self, group: Group, members: Sequence[Pending[Any]], merging: bool
+        self, group: Group, members: Sequence[Pending[Any]], *, merging: bool = True
     ) -> Sequence[Pending[Any]]:
         """One transaction; returns who must run again because one of them brought it down."""
-        only = members[0].operation.context if len(members) == 1 else "group"
         connection, live = self._connection, None
         try:
             self._begin()
             if _probe.is_armed:
-                probe(f"{only}.begun")
+                _pass(members, "begun")
             if len(members) == 1:
                 live = run_alone(self._tx, members, self._path)
             else:
@@ -102,7 +98,7 @@ class Writer:
             if not live:
                 return () if live is not None else _undecided(members)
             if _probe.is_armed:
-                probe(f"{only}.written")
+                _pass(members, "written")
             if not self._guard.locks_stand():
                 raise SecondSqliteCopy(self._lost_locks())
             self._commit(group, live)
@@ -113,7 +109,7 @@ class Writer:
             if connection.in_transaction:
                 self._roll_back()
         if _probe.is_armed:
-            probe(f"{only}.committed")
+            _pass(members, "committed")
         return ()
 
     def exclusively(self, pending: Pending[Any]) -> None:
@@ -251,6 +247,12 @@ class Writer:
             self._connection.close()
         else:
             immortalize(self._connection)
+
+
+def _pass(members: Sequence[Pending[Any]], stage: str) -> None:
+    """The probes of a transaction are named for the operation that is alone in it."""
+    only = members[0].operation.context if len(members) == 1 else "group"
+    probe(f"{only}.{stage}")
 
 
 def _undecided(members: Sequence[Pending[Any]]) -> list[Pending[Any]]:
