@@ -198,7 +198,7 @@ def test_a_path_longer_than_a_socket_address_works(tmp_path: Path) -> None:
 
 
 def test_a_short_path_needs_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "_DESCRIPTORS", "/nowhere")
+    monkeypatch.setattr(sockets, "DESCRIPTORS", "/nowhere")
     with tempfile.TemporaryDirectory() as short:
         wakeups = Wakeups(make_folder(Path(short) / "work.db"))
         with wakeups.waiter(WORK) as waiter:

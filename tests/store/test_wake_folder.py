@@ -225,7 +225,7 @@ def test_that_no_socket_can_be_made_is_said_once(
 def test_without_proc_a_long_path_means_sleeping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "_DESCRIPTORS", "/nowhere")
+    monkeypatch.setattr(sockets, "DESCRIPTORS", "/nowhere")
     wakeups = Wakeups(make_folder(tmp_path.joinpath(*["a-long-name"] * 12, "work.db")))
     with wakeups.waiter(WORK) as waiter:
         wakeups.tell(WORK)

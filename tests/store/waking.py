@@ -1,6 +1,8 @@
 """What the tests of wake-ups share."""
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from outlast.store.sqlite.files import SideFolder
@@ -22,3 +24,10 @@ def make_folder(database: Path) -> SideFolder:
 
 def sockets_in(folder: SideFolder) -> list[str]:
     return sorted(os.listdir(folder.wake))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.001)

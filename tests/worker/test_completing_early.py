@@ -1,13 +1,18 @@
 """A handler that completes its task itself, together with statements on the user's own tables."""
 
+import asyncio
+import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from outlast import Outlast
-from outlast.engine.desk import Desk
+from outlast import Outlast, QueueFull, _probe
+from outlast.domain.lifecycle import Outcome
+from outlast.engine import settle
+from outlast.engine.desk import LAST_WORDS_SECONDS, Desk
+from outlast.engine.in_hand import proof_of
 from outlast.engine.job import Job
 from outlast.engine.letters import News
 from outlast.engine.run import Ended
@@ -57,7 +62,7 @@ def test_own_statements_commit_with_the_completion_or_not_at_all(tmp_path: Path)
 def taken_up(app: Outlast) -> tuple[Desk, Job]:
     """A desk whose hand is at a task."""
 
-    @app.task
+    @app.task(timeout=60)
     def work() -> None: ...
 
     work.enqueue()
@@ -92,15 +97,127 @@ def test_what_was_completed_early_is_no_loss_whoever_tells_of_it_first(
 
 @pytest.mark.parametrize("was_stored", [True, False])
 def test_who_is_about_to_complete_is_not_called_off_for_it(app: Outlast, was_stored: bool) -> None:
-    """Guards a handler whose completion is stored from being stopped before it hears of that."""
+    """Guards a handler whose completion is stored from being stopped before it hears of that; the
+    clerk tells of a loss only once."""
     desk, job = taken_up(app)
-    lost = News(lost=[(job.grant.seq, job.grant.token)])
     with job.ctx._completing():
-        desk._take_in(lost)
+        desk._take_in(News(lost=[proof_of(job.grant)]))
+        desk._watch_clocks()
         assert not job.ctx.cancelled
         assert job.grant in desk._tasks.open
-    job.ctx.has_completed = was_stored
-    desk._take_in(lost)
+        job.ctx.has_completed = was_stored
+    desk._watch_clocks()
     assert job.ctx.cancelled is not was_stored
     assert (desk.tally.completed, desk.tally.lost) == (was_stored, not was_stored)
+    desk._close()
+
+
+def test_a_loss_heard_while_completing_fails_is_told_afterwards(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards a handler that survives a failed completion from working on for nobody."""
+    desk, job = taken_up(app)
+
+    def refuses(*_: object) -> NoReturn:
+        desk._take_in(News(lost=[proof_of(job.grant)]))
+        raise QueueFull("it could not be stored in time")
+
+    monkeypatch.setattr(settle, "complete", refuses)
+    with pytest.raises(QueueFull):
+        job.ctx.complete("done")
+    assert not job.ctx.cancelled
+    desk._watch_clocks()
+    assert (job.ctx.cancelled, job.ctx.reason) == (True, "its lease was lost")
+    assert (desk.tally.completed, desk.tally.lost) == (0, 1)
+    desk._close()
+
+
+@pytest.mark.parametrize("was_stored", [True, False])
+def test_the_time_of_who_is_about_to_complete_is_up_afterwards(
+    app: Outlast, was_stored: bool
+) -> None:
+    """Guards the count when a time limit falls between a completion and the handler's hearing of
+    it, and the desk from looking without a pause meanwhile."""
+    desk, job = taken_up(app)
+    job.times_out_at = time.monotonic()
+    with job.ctx._completing():
+        desk._watch_clocks()
+        assert not job.ctx.cancelled
+        assert desk._tasks.next_timeout() == float("inf")
+        job.ctx.has_completed = was_stored
+    assert desk._tasks.next_timeout() == job.times_out_at
+    desk._watch_clocks()
+    assert (job.ctx.cancelled, job.ctx.reason) == (True, "its time is up")
+    desk._writer.report(0.0)
+    desk._take_in(News(settled=[proof_of(job.grant)]))
+    assert (desk.tally.completed, desk.tally.failed) == (was_stored, not was_stored)
+    desk._close()
+
+
+@pytest.mark.parametrize("was_stored", [True, False])
+def test_a_lease_that_runs_out_while_its_handler_completes_is_lost_afterwards(
+    app: Outlast, was_stored: bool
+) -> None:
+    """Guards a handler whose completion is stored from being stopped by a late renewal."""
+    desk, job = taken_up(app)
+    job.lease_ends_mono_ms = 0
+    with job.ctx._completing():
+        desk._watch_leases()
+        assert not job.ctx.cancelled
+        assert not desk._writer.dropped
+        job.ctx.has_completed = was_stored
+    desk._watch_leases()
+    assert desk._writer.dropped == [proof_of(job.grant)]
+    assert job.ctx.cancelled is not was_stored
+    assert (desk.tally.completed, desk.tally.lost) == (was_stored, not was_stored)
+    desk._close()
+
+
+@pytest.mark.parametrize("has_waited", [False, True])
+def test_who_is_about_to_complete_is_not_put_back_before_the_last_moment(
+    app: Outlast, has_waited: bool
+) -> None:
+    """Guards the count when a worker stops while a completion is being stored, and the task from
+    being left behind if that never comes to an end."""
+    desk, job = taken_up(app)
+    desk.stop(-1.0 - LAST_WORDS_SECONDS if has_waited else 0.0)
+    with job.ctx._completing():
+        desk._stop_working()
+        assert job.ctx.cancelled is has_waited
+        assert (job.grant in desk._tasks.open) is not has_waited
+    desk._stop_working()
+    assert job.ctx.cancelled
+    assert [entry[:3] for entry in desk._tasks.left_over()] == [(*job.grant[::2], Outcome.RELEASE)]
+    desk._close()
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_completion_whose_waiter_is_called_off_too_late_counts(
+    app: Outlast, is_lost: bool
+) -> None:
+    """Guards the count when a coroutine is cancelled between the write and its hearing of it; a
+    completion that found its lease lost is none, though its transaction is committed too."""
+    desk, job = taken_up(app)
+    if is_lost:
+        app.cancel(job.claimed.task_id)
+
+    async def cancelled_too_late() -> None:
+        loop = asyncio.get_running_loop()
+        completing = asyncio.create_task(job.ctx.acomplete("done"))
+
+        def cancel(name: str) -> None:
+            if name == "settle.written":
+                loop.call_soon_threadsafe(completing.cancel)
+
+        _probe.arm(cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await completing
+
+    try:
+        asyncio.run(cancelled_too_late())
+    finally:
+        _probe.arm(None)
+    assert app.get(job.claimed.task_id).status == ("cancelled" if is_lost else "completed")
+    assert job.ctx.has_completed is not is_lost
+    assert not job.ctx.is_completing
     desk._close()

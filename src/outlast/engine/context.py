@@ -1,7 +1,7 @@
 """What a running handler is given as `ctx`: its task, its way to record progress, its alarms."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ from outlast.domain.task import Checkpoint
 from outlast.engine import checkpoint, settle
 from outlast.engine.session import Session
 from outlast.errors import TaskCancelled
+from outlast.store.future import Future
 from outlast.store.records import Claimed, Statement
 
 MAX_PROGRESS_BYTES = 4096
@@ -93,21 +94,29 @@ class Context:
         What the handler returns or raises afterwards does not count any more.
         """
         with self._completing():
-            return settle.complete(self._session, self.claimed, result, also).result()
+            return self._completed(result, also).result()
 
     async def acomplete(self, result: Any = None, also: Sequence[Statement] = ()) -> bool:
         """The same from a coroutine, which does not hold up its loop meanwhile."""
         with self._completing():
-            return await settle.complete(self._session, self.claimed, result, also)
+            return await self._completed(result, also)
 
     @contextmanager
     def _completing(self) -> Iterator[None]:
         self.is_completing = True
         try:
             yield
-            self.has_completed = True
         finally:
             self.is_completing = False
+
+    def _completed(self, result: Any, also: Sequence[Statement]) -> Future[bool]:
+        def finish(completed: Callable[[], bool]) -> bool:
+            answer = completed()
+            # Noted here, where a coroutine that is cancelled too late to stop it gets as well.
+            self.has_completed = True
+            return answer
+
+        return settle.complete(self._session, self.claimed, result, also).then(finish)
 
     def latest_checkpoint(self, type: str | None = None) -> Checkpoint | None:
         """The newest checkpoint of this task, perhaps of an earlier attempt."""

@@ -209,6 +209,7 @@ class Desk:
 
     def _watch_clocks(self) -> None:
         now = time.monotonic()
+        self._losing.look_again()
         for job in self._tasks.overdue(now):
             self._losing.call_off(job, "its time is up")
         if now < self._clocks_at:
@@ -233,7 +234,8 @@ class Desk:
             # A handler may have kept this thread from reading what the clerk did meanwhile.
             self._read_news()
         for grant, job in list(tasks.open.items()):
-            if mono_ms < job.lease_ends_mono_ms:
+            if mono_ms < job.lease_ends_mono_ms or job.ctx.is_completing:
+                # Who is about to complete is looked at when it has.
                 continue
             tasks.release_queued([job])
             if grant in tasks.open and grant in tasks.running:
@@ -262,10 +264,13 @@ class Desk:
             job.ctx.stop_soon()
         tasks.release_queued(tasks.queued.values())
         if now >= self._releases_at:
+            is_last_moment = now >= self._releases_at + LAST_WORDS_SECONDS
             for job in list(tasks.open.values()):
-                tasks.release(job)
-                self._losing.call_off(job, "the worker stops")
-            if now >= self._releases_at + LAST_WORDS_SECONDS or self._session.ended:
+                # Who is about to complete may have completed.
+                if is_last_moment or not job.ctx.is_completing:
+                    tasks.release(job)
+                    self._losing.call_off(job, "the worker stops")
+            if is_last_moment or self._session.ended:
                 self._session.log.warning("the worker leaves without its clerk's last word")
                 self._has_left = True
         if not self._link.is_up and tasks.is_empty:
@@ -326,7 +331,7 @@ class Desk:
         now = time.monotonic()
         until = min(now + longest_seconds, self._releases_at + LAST_WORDS_SECONDS)
         if tasks.open or tasks.running:
-            until = min([until, self._clocks_at, *(job.times_out_at for job in tasks.at_work())])
+            until = min(until, self._clocks_at, tasks.next_timeout())
         if tasks.outbox:
             delay_seconds = self._session.settings.settle_delay_seconds
             until = min(until, tasks.first_laid_at + delay_seconds)

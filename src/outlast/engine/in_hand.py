@@ -225,12 +225,18 @@ class InHand:
     def overdue(self, now: float) -> Iterator[Job]:
         """Handlers that have had their time; their tasks have failed of it by then."""
         for job in self.at_work():
-            if now >= job.times_out_at:
+            # Who is about to complete may have completed; if not, its time is up afterwards.
+            if now >= job.times_out_at and not job.ctx.is_completing:
                 job.times_out_at = float("inf")
                 seconds = job.function.options.timeout_seconds
                 error = f"TimeoutError: it was not done within {seconds:g} s"
                 self.put_down(job, self.ending(job, Ended(error=error)))
                 yield job
+
+    def next_timeout(self) -> float:
+        """When the next handler has had its time, but for those that are about to complete."""
+        limits = (job.times_out_at for job in self.at_work() if not job.ctx.is_completing)
+        return min(limits, default=float("inf"))
 
     def surplus(self, free_slots: int) -> list[Job]:
         """What was taken ahead beyond the slots there are, the latest first."""

@@ -18,12 +18,22 @@ class Losing:
         self._tasks = tasks
         self._tally = tally
         self._worker = worker
+        self._put_off: list[Grant] = []
 
     def hear(self, grant: Grant) -> None:
         """The clerk has seen that a lease has ended."""
-        # A handler that completes its task ends the lease itself, and is about to say so here.
-        if not self._tasks.is_completing(grant):
+        if self._tasks.is_completing(grant):
+            # A handler that completes its task ends the lease itself, and is about to say so here;
+            # if it fails to, the clerk will not tell of the loss again.
+            self._put_off.append(grant)
+        else:
             self.lose(grant, "its lease was lost")
+
+    def look_again(self) -> None:
+        """Whoever was about to complete may have done so by now, or have failed to."""
+        put_off, self._put_off = self._put_off, []
+        for grant in put_off:
+            self.hear(grant)
 
     def lose(self, grant: Grant, reason: str, *, is_taken: bool = True) -> None:
         """Call a task off. Unless somebody has taken it, the note that it began stays: whoever

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outlast.errors import StoreUnwritable
+from outlast.store.sqlite.pinned import Pinned
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -65,8 +66,7 @@ class SideFolder:
         try:
             _make_folders(self.database.parent)
             for folder in (self.path, self.workers, self.wake):
-                if _make_folder(folder):
-                    self._match_database(folder, is_folder=True)
+                self._make_folder(folder)
             for file in (self.openers, self.gate):
                 os.close(self.open_file(file))
         except OSError as error:
@@ -78,36 +78,55 @@ class SideFolder:
     def make_folder(self, path: Path) -> None:
         """Create a folder for what belongs to the store, and those above it, if need be."""
         _make_folders(path.parent)
+        self._make_folder(path)
+
+    def _make_folder(self, path: Path) -> None:
         if _make_folder(path):
-            self._match_database(path, is_folder=True)
+            descriptor = _open_folder(path)
+            try:
+                self._match_database(descriptor, is_folder=True)
+            finally:
+                os.close(descriptor)
 
     def open_file(self, path: Path) -> int:
         """Open a side file for locking, making it if need be; never through a symbolic link."""
-        try:
+        with suppress(FileNotFoundError):
             return open_existing(path)
-        except FileNotFoundError:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _SAFE, 0o600)
-            self._match_database(path, is_folder=False)
-            return descriptor
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600)
+        except FileExistsError:
+            # Somebody else has made it meanwhile, and sees to its owner and mode.
+            return open_existing(path)
+        try:
+            self._match_database(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def open_fifo(self, path: Path) -> int:
         """Open a FIFO for both of its ends, making it if need be; never anything else."""
-        with suppress(FileExistsError):
-            self._make_fifo(path)
-        # Looked at before it is opened: closing another name of the database would drop its locks.
-        if not stat.S_ISFIFO(os.lstat(path).st_mode):
-            raise FileExistsError(f"{path} is not a FIFO")
-        return os.open(path, os.O_RDWR | os.O_NONBLOCK | _SAFE)
-
-    def _make_fifo(self, path: Path) -> None:
-        """It has its name only once it has its owner and mode, or whoever comes is shut out."""
-        first = path.with_name(f"new-{path.name}-{os.getpid()}")
-        os.mkfifo(first, 0o600)
+        folder = _open_folder(path.parent)
         try:
-            self._match_database(first, is_folder=False)
-            os.link(first, path)
+            # One that is there is opened without a change of its folder, which others watch.
+            with suppress(FileNotFoundError):
+                return _open_fifo(path.name, folder)
+            with suppress(FileExistsError):
+                self._make_fifo(path.name, folder)
+            return _open_fifo(path.name, folder)
         finally:
-            first.unlink()
+            os.close(folder)
+
+    def _make_fifo(self, name: str, folder: int) -> None:
+        """It has its name only once it has its owner and mode, or whoever comes is shut out."""
+        first = f"new-{name}-{os.urandom(8).hex()}"
+        os.mkfifo(first, 0o600, dir_fd=folder)
+        try:
+            with Pinned(first, folder, stat.S_ISFIFO) as fifo:
+                self._match_database(fifo.address)
+            os.link(first, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.unlink(first, dir_fd=folder)
 
     def likeness(self) -> Likeness | None:
         """Owner and mode of the database file, once there is one."""
@@ -117,18 +136,30 @@ class SideFolder:
             return None
         return Likeness(stat.S_IMODE(found.st_mode) & 0o666, found.st_uid, found.st_gid)
 
-    def _match_database(self, path: Path, is_folder: bool) -> None:
+    def _match_database(self, new: int | str, *, is_folder: bool = False) -> None:
+        """Give owner and mode to a descriptor or a pinned file; by its name, it may be another's:
+        the folder belongs to the owner of the database, and this user may be root."""
         like = self.likeness()
         if like is None:
             return
-        os.chmod(path, like.mode | (like.mode & 0o444) >> 2 if is_folder else like.mode)
+        os.chmod(new, like.mode | (like.mode & 0o444) >> 2 if is_folder else like.mode)
         if os.geteuid() == 0:
-            os.chown(path, like.uid, like.gid, follow_symlinks=False)
+            os.chown(new, like.uid, like.gid)
 
 
 def open_existing(path: Path | str) -> int:
     """Open a side file that somebody else made; never through a symbolic link."""
     return os.open(path, os.O_RDWR | _SAFE)
+
+
+def _open_fifo(name: str, folder: int) -> int:
+    # Looked at before it is opened: closing another name of the database would drop its locks.
+    with Pinned(name, folder, stat.S_ISFIFO) as fifo:
+        return os.open(fifo.address, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _open_folder(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _SAFE)
 
 
 def _make_folders(folder: Path) -> None:

@@ -5,12 +5,11 @@ import socket
 import stat
 import time
 from contextlib import suppress
-from typing import Self
 
 from outlast.store.sqlite.files import Likeness
+from outlast.store.sqlite.pinned import DESCRIPTORS, Pinned
 
 NEW = "new"
-_DESCRIPTORS = "/proc/self/fd"
 
 # What a stopped process leaves unread counts against the socket that sent it, and a sender whose
 # buffer is full reaches nobody: after so many datagrams another one takes over.
@@ -40,7 +39,7 @@ class WakeFolder:
         self.number = os.open(path, flags)
         found = os.fstat(self.number)
         self.identity = (found.st_dev, found.st_ino)
-        by_descriptor = f"{_DESCRIPTORS}/{self.number}"
+        by_descriptor = f"{DESCRIPTORS}/{self.number}"
         has_descriptors = hasattr(os, "O_PATH") and os.path.isdir(by_descriptor)
         self._path = by_descriptor if has_descriptors else path
         self._sender: DatagramSocket | None = None
@@ -68,18 +67,18 @@ class WakeFolder:
         is_owned = like is None or os.geteuid() != 0 or like[1:] == (found.st_uid, found.st_gid)
         if is_owned and stat.S_IMODE(found.st_mode) == mode:
             return
-        with _Entry(name, self.number) as entry:
-            address = entry.address(self._path)
+        with Pinned(name, self.number, stat.S_ISSOCK) as entry:
+            address = entry.address_in(self._path)
             if not is_owned and like is not None:
                 os.chown(address, like.uid, like.gid)
             os.chmod(address, mode)
 
     def send(self, name: str) -> None:
         """One empty datagram to one waiter; the socket of a dead one is removed."""
-        with suppress(OSError), _Entry(name, self.number) as entry:
+        with suppress(OSError), Pinned(name, self.number, stat.S_ISSOCK) as entry:
             try:
                 sender = self._take_sender()
-                sender.sendto(b"", socket.MSG_DONTWAIT, entry.address(self._path))
+                sender.sendto(b"", socket.MSG_DONTWAIT, entry.address_in(self._path))
             except ConnectionRefusedError:
                 self.unlink(name)
 
@@ -115,35 +114,3 @@ class WakeFolder:
     def __del__(self) -> None:
         if self.number >= 0:
             self._close(self.number)
-
-
-class _Entry:
-    """One socket file, pinned down: what is planted under its name later is not followed."""
-
-    def __init__(self, name: str, folder: int) -> None:
-        self._name = name
-        self._folder = folder
-        self._number = -1
-
-    def __enter__(self) -> Self:
-        if hasattr(os, "O_PATH"):
-            flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._number = os.open(self._name, flags, dir_fd=self._folder)
-            found = os.fstat(self._number)
-        else:
-            found = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
-        if not stat.S_ISSOCK(found.st_mode):
-            self.__exit__()
-            raise FileNotFoundError(f"{self._name} is not a socket")
-        return self
-
-    def address(self, folder: str) -> str:
-        """Where to reach it, given where its folder is reached."""
-        if folder.startswith(_DESCRIPTORS):
-            return f"{_DESCRIPTORS}/{self._number}"
-        return f"{folder}/{self._name}"
-
-    def __exit__(self, *details: object) -> None:
-        number, self._number = self._number, -1
-        if number >= 0:
-            os.close(number)
