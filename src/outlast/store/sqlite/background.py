@@ -1,62 +1,78 @@
-"""A thread of the store's own, for what nobody should wait for: flushes, and coroutines' groups."""
+"""Threads of the store's own, for what nobody should wait for: flushes, and coroutines' groups."""
 
 import threading
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
 
 from outlast.errors import OutlastError
 from outlast.logs import logger
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 # One leads for coroutines, one sees their lone operations through, one flushes.
 THREADS = 3
 
 log = logger("outlast.store")
 
+Job = Callable[[], None]
+
 
 class Background:
-    """Its threads are started when first needed, and end with the store."""
+    """Its threads are started when first needed, and end with the store.
+
+    Made of what is imported anyway: a module that is imported later may be so while the
+    interpreter ends, by a user who may not read it any more, or in one thread while another forks.
+    """
 
     def __init__(self) -> None:
-        # Here and not when a thread first needs it: a child forked while a module is being
-        # imported waits for its end for ever. No fork comes between the parts of an opening.
-        from concurrent.futures import ThreadPoolExecutor
-
-        self._make_executor = partial(ThreadPoolExecutor, THREADS, "outlast")
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._mutex = threading.Lock()
-        self._executor: Executor | None = None
+        self._threads: list[threading.Thread] = []
+        self._unfinished = 0
         self._closed = False
 
-    def later(self, job: Callable[[], None]) -> None:
-        """Run a job soon; when the interpreter ends there is no later, and it is run at once."""
+    def later(self, job: Job) -> None:
+        """Run a job soon; when there is no later, since we or the interpreter end, at once."""
         with self._mutex:
-            if self._executor is None and not self._closed:
-                self._executor = self._make_executor()
-            executor = self._executor
-        try:
-            if executor is not None:
-                executor.submit(_run, job)
-                return
-        except RuntimeError:
-            log.debug("the interpreter is ending; a job is run by its caller")
+            if not self._closed:
+                self._unfinished += 1
+                if self._unfinished > len(self._threads) < THREADS:
+                    self._start_another()
+                if self._threads:
+                    self._jobs.put(job)
+                    return
+                self._unfinished -= 1
         _run(job)
+
+    def _start_another(self) -> None:
+        name = f"outlast_{len(self._threads)}"
+        # An interpreter that ends does not wait for it: what is acknowledged is durable already.
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        try:
+            thread.start()
+            self._threads.append(thread)
+        except RuntimeError as error:
+            log.debug("no thread can be started (%s)", error)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            _run(job)
+            with self._mutex:
+                self._unfinished -= 1
 
     def close(self) -> None:
         """Let the jobs under way end, and start no more."""
         with self._mutex:
             self._closed = True
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            executor.shutdown(wait=True, cancel_futures=False)
+            threads, self._threads = self._threads, []
+        for _ in threads:
+            self._jobs.put(None)
+        for thread in threads:
+            thread.join()
 
 
-def _run(job: Callable[[], None]) -> None:
+def _run(job: Job) -> None:
     try:
         job()
     except OutlastError as error:
         log.debug("in the background: %s", error)
-    except Exception:
+    except BaseException:
         log.exception("a job in the background failed")
