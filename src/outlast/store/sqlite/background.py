@@ -32,39 +32,45 @@ class Background:
     def later(self, job: Job) -> None:
         """Run a job soon; when there is no later, since we or the interpreter end, at once."""
         with self._mutex:
-            if not self._closed:
+            if not self._closed and self._has_a_thread():
                 self._unfinished += 1
-                if self._unfinished > len(self._threads) < THREADS:
-                    self._start_another()
-                if self._threads:
-                    self._jobs.put(job)
-                    return
-                self._unfinished -= 1
+                self._jobs.put(job)
+                return
         _run(job)
 
-    def _start_another(self) -> None:
+    def _has_a_thread(self) -> bool:
+        """Whether there is one for a further job; started if all are busy."""
+        if self._unfinished < len(self._threads) or len(self._threads) >= THREADS:
+            return True
         name = f"outlast_{len(self._threads)}"
-        # An interpreter that ends does not wait for it: what is acknowledged is durable already.
+        # An interpreter that ends waits for none: what is acknowledged is durable already.
         thread = threading.Thread(target=self._work, name=name, daemon=True)
         try:
             thread.start()
             self._threads.append(thread)
         except RuntimeError as error:
             log.debug("no thread can be started (%s)", error)
+        return bool(self._threads)
 
     def _work(self) -> None:
+        me = threading.current_thread()
+        with self._mutex:
+            # Who started it may have been struck by a signal's exception before this was noted.
+            if me not in self._threads:
+                self._threads.append(me)
         while (job := self._jobs.get()) is not None:
             _run(job)
             with self._mutex:
                 self._unfinished -= 1
+        # The next one is told by this one, however many there are.
+        self._jobs.put(None)
 
     def close(self) -> None:
         """Let the jobs under way end, and start no more."""
         with self._mutex:
             self._closed = True
-            threads, self._threads = self._threads, []
-        for _ in threads:
-            self._jobs.put(None)
+            threads = list(self._threads)
+        self._jobs.put(None)
         for thread in threads:
             thread.join()
 
