@@ -266,7 +266,7 @@ def test_a_process_that_cannot_see_its_open_files_is_refused_in_words(
         starved.setattr("outlast._host.descriptor_of", fails)
         guard = store_of(app.open())._database.guard
         guard._descriptors.clear()
-        guard._questions = ()
+        guard._questions = None
         with pytest.raises(StoreError, match="cannot see its own open files"):
             app.enqueue("work", id="t")
     with Outlast(database) as app:

@@ -88,7 +88,15 @@ class WriteGate:
         self._descriptor: int | None = folder.open_file(folder.gate)
 
     def __enter__(self) -> None:
-        """Wait for our turn."""
+        """The same as `enter`, for a block."""
+        self.enter()
+
+    def __exit__(self, *details: object) -> None:
+        """The same as `leave`."""
+        self.leave()
+
+    def enter(self) -> None:
+        """Wait for our turn; whoever calls this sees to it that `leave` follows."""
         descriptor = self._descriptor
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
@@ -106,7 +114,7 @@ class WriteGate:
         except BaseException as error:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             with suppress(OSError):
-                self.__exit__()
+                self.leave()
             if not isinstance(error, OSError) or error.errno is None:
                 raise
             raise StoreUnwritable(
@@ -114,7 +122,7 @@ class WriteGate:
                 " disk and its locks, then try again"
             ) from error
 
-    def __exit__(self, *details: object) -> None:
+    def leave(self) -> None:
         """Give the gate up."""
         descriptor = self._descriptor
         # In a child forked meanwhile it was closed, and its number may be another file's.

@@ -22,8 +22,8 @@ _WRITE_LOCK_QUESTION = _host.lock_question(_WAL_WRITE_LOCK_OFFSET)
 _WAL_READ_LOCK_OFFSETS = range(123, 128)
 _CANARY_BASE = 1 << 50
 
-# A descriptor, what to ask of it, and what the kernel answers while our lock stands.
-_Question = tuple[int, bytes, bytes]
+# A descriptor, what to ask of it, and what the kernel answers while our lock stands; twice.
+_Questions = tuple[int, bytes, bytes, int, bytes, bytes]
 
 # What SQLite keeps locked while it has a WAL database open: a range of the main file, and a byte
 # of the wal-index. We hold both a second time by locks that belong to a descriptor. A second copy
@@ -85,7 +85,7 @@ class FileGuard:
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
         self._canary_question = _host.lock_question(self._canary)
         self._can_ask = _host.can_ask_for_lock_owner()
-        self._questions: tuple[_Question, ...] = ()
+        self._questions: _Questions | None = None
 
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
@@ -94,7 +94,7 @@ class FileGuard:
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
-        self._questions = ()
+        self._questions = None
         main = self._ids[0]
         if self._can_ask:
             self._hold(self._paths[0], *_SHARED_RANGE)
@@ -191,19 +191,20 @@ class FileGuard:
 
     def locks_stand(self) -> bool:
         """Whether the kernel still knows our write lock and our canary."""
-        try:
-            for descriptor, question, expected in self._questions:
-                if fcntl(descriptor, GET_LOCK, question) != expected:
-                    break
-            else:
-                if self._questions:
+        if self._questions is not None:
+            shm, write_lock, expected, main, canary, canary_expected = self._questions
+            try:
+                if (
+                    fcntl(shm, GET_LOCK, write_lock) == expected
+                    and fcntl(main, GET_LOCK, canary) == canary_expected
+                ):
                     return True
-        except OSError:
-            pass
+            except OSError:
+                pass
         return self._locks_stand_on_a_closer_look()
 
     def _locks_stand_on_a_closer_look(self) -> bool:
-        self._questions = ()
+        self._questions = None
         main, shm = self._ids[0], self._shm_id
         if not self._can_ask or shm is None:
             return True
@@ -211,9 +212,9 @@ class FileGuard:
         if stand and main is not None:
             write_lock, canary = map(_host.lock_answer, (_WAL_WRITE_LOCK_OFFSET, self._canary))
             self._questions = (
-                (self._descriptors[shm], _WRITE_LOCK_QUESTION, write_lock),
-                (self._descriptors[main], self._canary_question, canary),
-            )
+                self._descriptors[shm], _WRITE_LOCK_QUESTION, write_lock,
+                self._descriptors[main], self._canary_question, canary,
+            )  # fmt: skip
         return stand
 
     def canary_stands(self) -> bool:

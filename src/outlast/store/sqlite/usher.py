@@ -87,7 +87,8 @@ class Usher:
                 pending.ear = ear
                 if pending.stage == DECIDED:
                     break
-                if is_new:
+                if is_new and (pending.operation.alone or not self._is_called):
+                    # One who is about to leave says so first, and then looks whether anybody waits.
                     self.call(pending)
                 yield from ear[1]
             except BaseException as error:
@@ -128,11 +129,6 @@ class Usher:
         if pending is not None and pending.operation.alone:
             self._call_for_lone(pending)
             return
-        # One who is about to leave says so first, and only then looks whether anybody waits.
-        if not self._is_called:
-            self._call_for_a_leader()
-
-    def _call_for_a_leader(self) -> None:
         with self._mutex:
             if self._is_called:
                 return

@@ -69,11 +69,15 @@ class Writer:
         with self._mutex:
             if self._closed:
                 raise Closed(_CLOSED)
-            with self._gate:
+            # By calls, not as a block: a with statement takes three times as long.
+            self._gate.enter()
+            try:
                 self._guard.check_files()
                 waiting = self._attempt(group, group.members)
                 while waiting:
                     waiting = self._attempt(group, waiting, merging=False)
+            finally:
+                self._gate.leave()
         try:
             self._guard.check_files()
         except StoreReplaced as error:
