@@ -44,6 +44,7 @@ from outlast.store.sqlite.places import (
 )
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.sessions import told_by_the_file
 from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction
 
@@ -237,7 +238,10 @@ def prepare(
     with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
         try:
             ours = refuse_foreign_file(connection, path)
-            integrity = check_after_bad_stop(connection, path, settings, left) if ours else NEW_FILE
+            integrity = NEW_FILE
+            if ours:
+                left = told_by_the_file(connection, settings, left)
+                integrity = check_after_bad_stop(connection, path, settings, left)
             lacking = migrate.pending(connection)
             if ours and lacking:
                 if settings.migrate == "manual" and not by_hand:
