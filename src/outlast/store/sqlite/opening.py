@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from outlast import _host
+from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.orphans import Patience
@@ -241,7 +242,9 @@ def prepare(
             integrity = NEW_FILE
             if ours:
                 left = told_by_the_file(connection, settings, left)
+                probe("open.judged")
                 integrity = check_after_bad_stop(connection, path, settings, left)
+                probe("open.checked")
             lacking = migrate.pending(connection)
             if ours and lacking:
                 if settings.migrate == "manual" and not by_hand:

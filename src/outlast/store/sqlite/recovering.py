@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from outlast import _host
+from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.recovery import RecoveryReport
@@ -57,6 +58,7 @@ class Recovering(Serving):
         """
         if is_opening:
             self._marker.set(now)
+            probe("recover.marked")
         run_id = self._read("reading a run", runs.next_id)
         earlier = self._run_id if is_opening else None
         self._beginning = runs.Beginning(
