@@ -112,6 +112,7 @@ def test_rows_of_older_versions_say_nothing(
     lose_the_markers(crashed)
     by_hand(crashed, "DELETE FROM meta WHERE key = ?", runs.SESSIONS_FROM)
     assert found_by(make_app()) == CLEAN
+    assert rows(crashed, "SELECT DISTINCT status FROM tasks") == [("pending",)], "and yet recovered"
     crash(crashed)
     lose_the_markers(crashed)
     assert found_by(make_app()) == UNCLEAN
