@@ -17,14 +17,16 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-from outlast import Outlast, Task
+from outlast import Outlast, Settings, Task
 
 DOCUMENTS = {"intro.pdf": 2, "survey.pdf": 4, "appendix.pdf": 2}
 STUCK_ON = "survey.pdf page 3"
 
 
 def main(store: str) -> int:
-    app = Outlast(store)
+    # Any process that serves takes back what another lost, once the kernel tells of the death.
+    # This one leaves that to the second worker, whose story is told here.
+    app = Outlast(store, settings=Settings(detection_interval_seconds=0))
     group = f"reading-{uuid4().hex[:8]}"
     payloads = [{"name": name, "pages": pages} for name, pages in DOCUMENTS.items()]
     ids = app.enqueue_many("read", payloads, group=group)

@@ -15,6 +15,7 @@ from outlast.engine.detector import Detector
 from outlast.engine.session import Session
 from outlast.engine.waker import Waker
 from outlast.store.future import Ear
+from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.crash.working import until
 from tests.healing.stage import Holder, crashed_holder, events
@@ -141,17 +142,87 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
     assert waits == [7, 7, 7]
 
 
-def test_the_kernel_tells_it_of_a_death_at_once(make_app: Callable[..., Outlast]) -> None:
-    """Nobody claims here, and its next look of its own is an hour away."""
+@pytest.mark.parametrize("was_there_first", [True, False])
+def test_the_kernel_tells_it_of_a_death_at_once(
+    make_app: Callable[..., Outlast], was_there_first: bool
+) -> None:
+    """Guards those who serve and never claim, whose next look of their own is an hour away."""
+    app = make_app(detection_interval_seconds=3600)
+    app.enqueue("work", id="t")
+    if was_there_first:
+        app.close()
+    with Holder(app.path) as holder:
+        assert holder.claims() == ["t"]
+        app.open()
+        until(lambda: _is_watched(app), "it does not know whom to watch")
+        holder.signal(signal.SIGKILL)
+        holder.wait()
+        until(lambda: app.get("t").status == "pending", "it was not told")
+
+
+def _is_watched(app: Outlast) -> bool:
+    return bool(store_of(app)._wakeups.deaths._watched)
+
+
+def test_a_worker_that_is_gone_before_anybody_could_watch_it_is_found_all_the_same(
+    make_app: Callable[..., Outlast],
+) -> None:
+    """Guards the time between its registration and the next look at who is there."""
     app = make_app(detection_interval_seconds=3600).open()
     app.enqueue("work", id="t")
     with Holder(app.path) as holder:
         assert holder.claims() == ["t"]
-        # Whom to watch is learned by looking, as every claim and every look does.
-        assert app.claim("another", queue="empty") == []
         holder.signal(signal.SIGKILL)
         holder.wait()
-        until(lambda: app.get("t").status == "pending", "it was not told")
+    until(lambda: app.get("t").status == "pending", "nobody looked")
+
+
+@pytest.mark.proves("HEAL-20")
+def test_while_nobody_registers_it_only_asks_whether_anything_changed(
+    make_app: Callable[..., Outlast], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the idle: no look at the workers, and no write, as long as nothing happens."""
+    monkeypatch.setattr("outlast.engine.detector.PEERS_SECONDS", 0.01)
+    asked, looked = threading.Semaphore(0), []
+    changes, come = SqliteStore.changes, SqliteStore.peers_have_come
+
+    def asks(store: SqliteStore) -> int:
+        asked.release()
+        return changes(store)
+
+    def looks(store: SqliteStore) -> bool:
+        looked.append(store)
+        return come(store)
+
+    monkeypatch.setattr(SqliteStore, "changes", asks)
+    monkeypatch.setattr(SqliteStore, "peers_have_come", looks)
+    app = make_app(detection_interval_seconds=3600).open()
+    for _ in range(20):
+        assert asked.acquire(timeout=30)
+    before = len(looked)
+    assert before <= 2, "when it begins, and when it first asks"
+    app.enqueue("work")
+    until(lambda: len(looked) > before, "a commit was overlooked")
+
+
+def test_what_fails_while_it_asks_who_is_there_is_not_the_end_of_it(
+    make_app: Callable[..., Outlast], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the thread: an error of one moment must not leave the process without a detector."""
+    failed = threading.Event()
+
+    def fails(store: SqliteStore) -> bool:
+        failed.set()
+        raise StoreError("not now")
+
+    monkeypatch.setattr("outlast.engine.detector.PEERS_SECONDS", 0.01)
+    app = make_app(detection_interval_seconds=3600)
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteStore, "peers_have_come", fails)
+        app.enqueue("work", id="t")
+        assert failed.wait(30)
+    with crashed_holder(app.path, ["t"]):
+        until(lambda: app.get("t").status == "pending", "nobody looked")
 
 
 @pytest.mark.proves("HEAL-02")

@@ -71,6 +71,11 @@ def test_four_processes_that_start_together_on_a_crashed_store_again_and_again_l
     assert list(tmp_path.iterdir()) == []
 
 
+def test_by_hand_there_are_fifty_crashes_if_there_is_time_for_them() -> None:
+    """Guards the number that is asked for: the suite's own fifteen are not all there are."""
+    assert [running._crashes_in(seconds) for seconds in (5, 20, 600)] == [15, 50, 50]
+
+
 def test_every_round_crashes_as_a_whole_and_every_second_one_is_suspended() -> None:
     for number in range(1, 7):
         whats = [deed.what for deed in round_of(1, number, 8).deeds]

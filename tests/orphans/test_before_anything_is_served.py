@@ -128,7 +128,7 @@ def test_without_its_marker_a_crash_is_recovered_from_all_the_same(
     for marker in markers_of(database):
         marker.unlink()
     report = app.recover()
-    assert (report.previous, report.tasks_put_back) == ("clean", 3)
+    assert (report.previous, report.tasks_put_back) == ("unclean", 3)
 
 
 def test_a_clean_stop_takes_away_its_own_marker_and_no_other(app: Outlast, database: Path) -> None:

@@ -199,7 +199,9 @@ def test_garbage_in_the_marker_blocks_no_start_and_suppresses_no_recovery(
     left.write_bytes(GARBAGE[garbage])
     report = report_of(app.open())
     assert (report.previous, report.tasks_put_back) == ("unclean", 1)
-    assert report.steps[0].outcome == "unclean, 1 markers unreadable"
+    told = report.steps[0].outcome
+    assert told.startswith("unclean, pid ")
+    assert told.endswith(", 1 markers unreadable")
     assert not left.exists()
 
 
@@ -214,7 +216,9 @@ def test_a_missing_marker_suppresses_no_recovery(
     for marker in sessions_of(database):
         marker.unlink()
     report = report_of(app.open())
-    assert (report.previous, report.tasks_put_back) == ("clean", 1)
+    assert (report.previous, report.tasks_put_back) == ("unclean", 1)
+    assert report.steps[0].outcome.startswith("unclean, pid "), "the file knows who it was"
+    assert report.integrity.passed
 
 
 ELSEWHERE = {

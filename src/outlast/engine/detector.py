@@ -1,7 +1,9 @@
 """The detector: looks for the dead in every serving process, now and then and when told of a death.
 
-It runs in a thread of its own. Claims heal too; the detector is for those who never claim. It also
-sums up what metrics count, so that whoever looks finds little left to read.
+The kernel tells only of those one has asked it to watch, so the detector looks when it begins, and
+again soon after somebody registers. It runs in a thread of its own. Claims heal too; the detector
+is for those who never claim. It also sums up what metrics count, so that whoever looks finds little
+left to read.
 """
 
 import os
@@ -18,6 +20,9 @@ from outlast.store.records import Batch
 
 # Helpers of the dead, which hold its lock on, may outlive it by a moment.
 SECOND_LOOK_SECONDS = 1.0
+# So soon it is noticed that somebody has registered; where nothing was committed, that is all it
+# asks.
+PEERS_SECONDS = 1.0
 # A tick that comes this much later than it should: the process was stopped, or the machine slept,
 # and so may those be whose silence is to be judged.
 LATE = 2.0
@@ -40,6 +45,7 @@ class Detector:
         self._is_stopping = False
         self._thread: threading.Thread | None = None
         self._ticked_at = clock()
+        self._changes_seen: int | None = None
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -83,21 +89,47 @@ class Detector:
         try:
             self._clean_up()
             due = self._clock() + self._interval_seconds
+            is_called_for = self._somebody_came()
             while not self._is_stopping:
                 left_seconds = due - self._clock()
-                if left_seconds <= 0:
-                    due = self._clock() + self._interval_seconds
-                    self.tick()
-                elif self._sleep(deaths, waker, left_seconds):
+                if is_called_for:
                     due = min(due, self._clock() + SECOND_LOOK_SECONDS)
                     self._look()
+                    is_called_for = False
+                elif left_seconds <= 0:
+                    due = self._clock() + self._interval_seconds
+                    self.tick()
+                else:
+                    is_called_for = self._sleep(deaths, waker, left_seconds)
         finally:
             deaths.close()
             waker.close()
 
     def _sleep(self, deaths: Ear, waker: Waker, seconds: float) -> bool:
-        """True when it ends early because somebody died."""
-        return deaths.wait(seconds, waker.fileno())
+        """True when it ends early because somebody died, or has come who is to be watched."""
+        ends_at = self._clock() + seconds
+        while not self._is_stopping and (left_seconds := ends_at - self._clock()) > 0:
+            if deaths.wait(min(left_seconds, PEERS_SECONDS), waker.fileno()):
+                return True
+            if not self._is_stopping and self._something_changed() and self._somebody_came():
+                return True
+        return False
+
+    def _something_changed(self) -> bool:
+        try:
+            before, self._changes_seen = self._changes_seen, self._session.store.changes()
+        except Exception as error:
+            # The next look of its own meets the same, and tells of it.
+            self._session.log.debug("asking for changes failed: %s", error)
+            return False
+        return before != self._changes_seen
+
+    def _somebody_came(self) -> bool:
+        try:
+            return self._session.store.peers_have_come()
+        except Exception as error:
+            self._session.log.debug("asking for new workers failed: %s", error)
+            return True
 
     def tick(self) -> bool:
         """One look; False when it was skipped because it came too late."""

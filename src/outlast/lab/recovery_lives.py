@@ -169,9 +169,14 @@ def approve(path: Path, write: Write) -> None:
 
 
 _MENDING = each_of("recover") | each_of("heal") | {"settle.logged", "settle.updated"}
+# What comes before the first batch: how the store was left is known, the file is checked, its log
+# moved, the marker set.
+_OPENING = {"open.judged", "open.checked", "recover.marked"}
+_FLUSHING = {"flush.begun", "flush.counted", "flush.done"}
+_STARTING = frozenset(_OPENING | _FLUSHING | _MENDING | each_of("purge"))
 
 RECOVERY_LIVES = {
-    "start": Life(deserted, start, frozenset(_MENDING | each_of("purge")), converges=True),
+    "start": Life(deserted, start, _STARTING, converges=True),
     "mend": Life(deserted, mend, frozenset(_MENDING | each_of("close"))),
     "approve": Life(deserted, approve, frozenset(_MENDING | each_of("park"))),
 }

@@ -53,6 +53,10 @@ class StoreReads(LockReads, MeasureReads, AuditReads, Protocol):
         """Whether the store had to give up, and must be opened again."""
         ...
 
+    def peers_have_come(self) -> bool:
+        """Whether somebody counts as alive whom the last look for the dead did not judge."""
+        ...
+
     def healing_is_due(
         self, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
     ) -> bool:

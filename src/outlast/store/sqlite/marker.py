@@ -1,7 +1,8 @@
 """The session marker: a file that a process sets while it serves and takes away when it stops well.
 
 It informs and never decides: a marker that is missing, torn or somebody else's blocks nothing and
-suppresses nothing. Each process has its own, so a clean stop cannot clear another's.
+suppresses nothing, for the file tells of the same sessions (`sessions.py`). Each process has its
+own, so a clean stop cannot clear another's.
 """
 
 import json
@@ -56,6 +57,16 @@ class Left(NamedTuple):
             return self
         newest = max(self.crashed_at or 0, *(one.started_at for one in ended))
         return Left(PreviousStop.UNCLEAN, ended, newest, self.odd)
+
+    def joined_by(self, unended: Iterable[Session]) -> "Left":
+        """What is known once the file itself has told of sessions that never ended."""
+        known = {one.incarnation for one in self.crashed}
+        more = tuple(one for one in unended if one.incarnation not in known)
+        if not more:
+            return self
+        newest = max(self.crashed_at or 0, *(one.started_at for one in more))
+        crashed = (*self.crashed, *more)
+        return self._replace(stop=PreviousStop.UNCLEAN, crashed=crashed, crashed_at=newest)
 
     @property
     def markers(self) -> tuple[str, ...]:

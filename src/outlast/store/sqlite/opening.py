@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from outlast import _host
+from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.orphans import Patience
@@ -44,6 +45,7 @@ from outlast.store.sqlite.places import (
 )
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.sessions import told_by_the_file
 from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction
 
@@ -237,7 +239,12 @@ def prepare(
     with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
         try:
             ours = refuse_foreign_file(connection, path)
-            integrity = check_after_bad_stop(connection, path, settings, left) if ours else NEW_FILE
+            integrity = NEW_FILE
+            if ours:
+                left = told_by_the_file(connection, settings, left)
+                probe("open.judged")
+                integrity = check_after_bad_stop(connection, path, settings, left)
+                probe("open.checked")
             lacking = migrate.pending(connection)
             if ours and lacking:
                 if settings.migrate == "manual" and not by_hand:

@@ -1,6 +1,7 @@
 """Recovery as the store sees it: one at a time, on record, with the marker set while we serve."""
 
 import fcntl
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from outlast import _host
+from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.recovery import RecoveryReport
@@ -20,7 +22,7 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.integrity import check
 from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.serving import Serving
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import Row, Transaction
 
 T = TypeVar("T")
 
@@ -56,8 +58,12 @@ class Recovering(Serving):
         """
         if is_opening:
             self._marker.set(now)
+            probe("recover.marked")
         run_id = self._read("reading a run", runs.next_id)
-        self._beginning = runs.Beginning(run_id, start, self._holding.session_id, now)
+        earlier = self._run_id if is_opening else None
+        self._beginning = runs.Beginning(
+            run_id, start, self._holding.session_id, now, is_opening, earlier
+        )
         if is_opening:
             self._run_id = run_id
         return run_id
@@ -76,14 +82,24 @@ class Recovering(Serving):
     def end_run(self, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
         """Put on record what came of it; only a recovery without errors takes old markers away.
 
+        What they mirror in the file ends with them.
+
         One that was stopped leaves its opening undone.
         """
-        ending = self._with_beginning(lambda tx: runs.end(tx, run_id, done, now))
-        row = self._write("recover", ending)
+        is_opening = run_id == self._run_id and not done.was_stopped
+        is_well = done.mode != "off" and not (done.errors or done.unrecovered)
+        over = self.opened.crashed if is_opening and is_well else ()
+
+        def operation(tx: Transaction) -> Row:
+            if over:
+                tx.run("end_sessions", {"incarnations": json.dumps(over), "now": now.utc_ms})
+            return runs.end(tx, run_id, done, now)
+
+        row = self._write("recover", self._with_beginning(operation))
         self._beginning = None
-        if run_id == self._run_id and not done.was_stopped:
+        if is_opening:
             self._is_on_record = True
-            if done.mode != "off" and not (done.errors or done.unrecovered):
+            if is_well:
                 marker.sweep(self._folder, self._workspace, self.opened.markers)
         return runs.report_of(row)
 

@@ -42,6 +42,7 @@ class Asked(Protocol):
     _folder: SideFolder
     _openers: OpenersLock
     _wakeups: Wakeups
+    _met: frozenset[str]
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T: ...
     def _dead(self, now: Instant, patience: Patience) -> list[Judged]: ...
@@ -56,6 +57,15 @@ class Asked(Protocol):
 
 class RecoveryReading:
     """The questions about orphans and runs, for a store that can be read."""
+
+    _met: frozenset[str] = frozenset()
+    """The incarnations that were judged at the last look."""
+
+    def peers_have_come(self: Asked) -> bool:
+        """Whether somebody counts as alive whom the last look did not judge; one read."""
+        own = {"incarnation": self.incarnation_id()}
+        rows = self._read("looking for workers", lambda tx: tx.rows("living_peers", own))
+        return not self._met.issuperset(row[0] for row in rows)
 
     def healing_is_due(
         self: Asked, now: Instant, patience: Patience, policy: RecoveryPolicy | None = None
@@ -86,6 +96,7 @@ class RecoveryReading:
     def _dead(self: Asked, now: Instant, patience: Patience) -> list[Judged]:
         own = self.incarnation_id()
         judged = judged_peers(self._readers, self._folder, own, now, patience)
+        self._met = frozenset(found.peer.incarnation for found in judged)
         self._wakeups.deaths.watch(found.peer for found in judged if not found.is_dead)
         return [found for found in judged if found.is_dead]
 

@@ -21,6 +21,8 @@ from outlast.store.sqlite.transaction import Row, Transaction
 RUNS_KEPT = 1000
 TELLING_RUNS_KEPT = 100
 RECOVERY_SETTINGS = "recovery_settings"
+SESSIONS_FROM = "sessions_from"
+"""The first run whose session is ended by a clean stop or by the recovery from its crash."""
 
 _encode = msgspec.json.Encoder().encode
 _details = msgspec.json.Decoder(RunEnd)
@@ -33,6 +35,10 @@ class Beginning(NamedTuple):
     start: RunStart
     incarnation: str
     now: Instant
+    is_session: bool = True
+    """Whether the process serves from now on; a later run of its own is over when it ends."""
+    earlier: int | None = None
+    """An opening of the same session that was broken off."""
 
 
 def next_id(tx: Transaction) -> int:
@@ -42,7 +48,7 @@ def next_id(tx: Transaction) -> int:
 
 def begin(tx: Transaction, beginning: Beginning) -> None:
     """Note that a run begins; old ones are forgotten, those with something to tell much later."""
-    run_id, start, incarnation, now = beginning
+    run_id, start, incarnation, now, is_session, _ = beginning
     here = _host.this_process()
     is_new = tx.run(
         "begin_run",
@@ -55,6 +61,7 @@ def begin(tx: Transaction, beginning: Beginning) -> None:
             "trigger": start.trigger,
             "now": now.utc_ms,
             "previous": start.previous.value,
+            "session_ended_at": None if is_session else now.utc_ms,
             "crashed_at": _last_seen(tx, start),
             "wal_bytes": start.wal_bytes,
             "wal_frames": start.wal_frames_moved,
@@ -63,13 +70,23 @@ def begin(tx: Transaction, beginning: Beginning) -> None:
     if not is_new:
         _refuse_anothers(tx, beginning)
         return
-    if run_id > RUNS_KEPT:
-        kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT}
-        tx.run("forget_runs", {"id": run_id} | kept)
+    _see_to_those_before(tx, beginning)
     if start.settings not in (None, tx.value("get_meta", {"key": RECOVERY_SETTINGS})):
         tx.run("replace_meta", {"key": RECOVERY_SETTINGS, "value": start.settings})
     data = {"trigger": start.trigger, "previous": start.previous.value, "actor": RECOVERY}
     add_event(tx, RECOVERY_STARTED, now, data, run_id=run_id, incarnation=incarnation)
+
+
+def _see_to_those_before(tx: Transaction, beginning: Beginning) -> None:
+    run_id, earlier = beginning.run_id, beginning.earlier
+    if tx.value("get_meta", {"key": SESSIONS_FROM}) is None:
+        tx.run("replace_meta", {"key": SESSIONS_FROM, "value": str(run_id)})
+    if earlier is not None:
+        own = {"id": earlier, "incarnation": beginning.incarnation}
+        tx.run("end_session", own | {"now": beginning.now.utc_ms})
+    if run_id > RUNS_KEPT:
+        kept = {"kept": RUNS_KEPT, "telling_kept": TELLING_RUNS_KEPT, "key": SESSIONS_FROM}
+        tx.run("forget_runs", {"id": run_id} | kept)
 
 
 def _refuse_anothers(tx: Transaction, beginning: Beginning) -> None:
