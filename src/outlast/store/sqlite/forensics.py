@@ -24,7 +24,7 @@ class Evidence(NamedTuple):
     """By which signal it ended, if the kernel would still say."""
     peak_memory_bytes: int | None
     oom_kills: int | None
-    """How often the kernel has killed for want of memory since the worker registered."""
+    """How often the kernel has killed for want of memory since the worker began, in its group."""
     seen_at_ms: int = 0
     """When it was last known to live."""
 
@@ -33,7 +33,8 @@ class Evidence(NamedTuple):
         """What it died of, as the end of a sentence."""
         signal = self.exit_signal
         said = [_host.signal_name(signal) if signal else "it ended without a word"]
-        if self.oom_kills:
+        # A count that fell has begun anew, with a machine that was thawed from an image for one.
+        if self.oom_kills is not None and self.oom_kills > 0:
             said.append("the kernel killed for want of memory meanwhile")
         if self.peak_memory_bytes:
             said.append(f"peak {in_bytes(self.peak_memory_bytes)}")
@@ -45,11 +46,18 @@ def evidence(tx: Transaction, found: Judged, exit_signal: int | None) -> Evidenc
     row = tx.row("last_words", {"incarnation": found.peer.incarnation})
     peak_at_beat, oom_kills = row or (None, None)
     peaks = [one for one in (peak_at_beat, found.begun.peak_memory_bytes) if one]
-    is_counted = oom_kills is not None and found.peer.boot_id == _host.boot_id()
-    now = _memory.oom_kills() if is_counted else None
-    kills = None if now is None else now - oom_kills
+    kills = None if oom_kills is None else _kills_since(oom_kills, found.begun.memory_group)
     seen_at_ms = last_sign(tx, [found.peer.incarnation]) or found.peer.beat_at
     return Evidence(exit_signal, max(peaks, default=None), kills, seen_at_ms)
+
+
+def _kills_since(before: int, group: int | None) -> int | None:
+    """How many more the kernel counts in that group; None if ours is another.
+
+    The group is known from a lock file of this boot alone, so the count is of this boot too.
+    """
+    now = _memory.oom_kills() if group else None
+    return now.kills - before if now is not None and now.group == group else None
 
 
 def last_sign(tx: Transaction, incarnations: Sequence[str]) -> int | None:
