@@ -1,7 +1,7 @@
 """What killed an attempt, as far as it can be known: said in the error of the task it was at."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from outlast import _host, _memory
@@ -10,11 +10,19 @@ from outlast.domain.orphans import Sign
 from outlast.domain.size import in_bytes
 from outlast.store.records import RecoveryPolicy
 from outlast.store.sqlite.liveness import Judged
-from outlast.store.sqlite.settle import Standing
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.settle import Alike, Standing
+from outlast.store.sqlite.transaction import Transaction, int_array
 
 ENDED = frozenset({Sign.LOCK_FREE, Sign.PROCESS_GONE})
 """Signs of a process that is over: whoever is dead by other signs may never have ended."""
+
+MOST_LOOKED_INTO = 100
+"""How many tasks of a batch are told with their last steps: as many as a person may read of.
+
+A process that died at its work had begun a handful. One that held more of them claimed by the
+batch, and then all that are alike are moved by one statement; what each was at would make a set of
+each, and a million of them would wait for it.
+"""
 
 
 class Evidence(NamedTuple):
@@ -95,3 +103,36 @@ def nobodys(standing: Standing, policy: RecoveryPolicy) -> Cause:
         action=policy.action_for(standing.kind),
         parked=Parked.HOLD if policy.is_held else None,
     )
+
+
+def with_last_steps(tx: Transaction, endings: Sequence[Alike]) -> list[Alike]:
+    """Say of the tasks that died with their holder what they were at, unless they are too many."""
+    lost = [one for one in endings if one.cause.outcome is Outcome.CRASH and one.cause.summary]
+    if not 0 < sum(len(one.rows) for one in lost) <= MOST_LOOKED_INTO:
+        return list(endings)
+    steps = _last_steps(tx, [row.seq for one in lost for row in one.rows])
+    return [told for one in endings for told in (_by_step(one, steps) if one in lost else [one])]
+
+
+def _last_steps(tx: Transaction, seqs: Sequence[int]) -> dict[int, str]:
+    """Stage and newest checkpoint of those that have any, as the end of a sentence."""
+    steps = {}
+    for seq, stage, number, type_, attempt in tx.rows("last_steps", {"seqs": int_array(seqs)}):
+        said = [f"stage {stage}"] if stage is not None else []
+        if number is not None:
+            before = f" of attempt {attempt}" if attempt is not None else ""
+            said.append(f"checkpoint {number} ({type_}){before}")
+        steps[seq] = f"; last step: {', '.join(said)}"
+    return steps
+
+
+def _by_step(ending: Alike, steps: Mapping[int, str]) -> list[Alike]:
+    """Those that were at the same thing stay together."""
+    rows, cause = ending
+    by_step: dict[str, list[Standing]] = {}
+    for row in rows:
+        by_step.setdefault(steps.get(row.seq, ""), []).append(row)
+    return [
+        Alike(same, cause._replace(error=f"{cause.error}{step}", summary=f"{cause.summary}{step}"))
+        for step, same in by_step.items()
+    ]
