@@ -4,10 +4,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from outlast import _host
 
+CGROUPS = "/sys/fs/cgroup"
+# The kernel's number for the group that holds all others, and so for the machine.
+_WHOLE_MACHINE = 1
 _OOM_SCORE_ADDED = 500
+
+
+class OomKills(NamedTuple):
+    """How often the kernel has killed for want of memory, and in which group of processes."""
+
+    group: int
+    """The kernel's number of the group: what one is called differs by who looks at it, and within
+    their containers many are called `/`."""
+    kills: int
 
 
 def peak_memory_bytes(pid: int | None = None) -> int | None:
@@ -22,14 +35,27 @@ def peak_memory_bytes(pid: int | None = None) -> int | None:
     return maxrss_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def oom_kills() -> int | None:
+def oom_kills() -> OomKills | None:
     """How often this process's memory group, or else the machine, has killed for want of memory."""
-    group = (_host.read_text("/proc/self/cgroup") or "").partition("::")[2].strip()
-    own = _host.read_text(f"/sys/fs/cgroup{group}/memory.events") if group else None
+    group = f"{CGROUPS}{own_group()}"
+    own = _host.read_text(f"{group}/memory.events")
     for line in (own or _host.read_text("/proc/vmstat") or "").splitlines():
         if line.startswith("oom_kill "):
-            return int(line.split()[1])
+            return OomKills(_number(group) if own else _WHOLE_MACHINE, int(line.split()[1]))
     return None
+
+
+def _number(group: str) -> int:
+    """The kernel's number of a group; 0 if it is gone, which is no group's."""
+    try:
+        return Path(group).stat().st_ino
+    except OSError:
+        return 0
+
+
+def own_group() -> str:
+    """The path of this process's group, as the unified hierarchy shows it to this process."""
+    return (_host.read_text("/proc/self/cgroup") or "").partition("0::")[2].strip()
 
 
 def maxrss_bytes(maxrss: int) -> int:

@@ -204,7 +204,8 @@ def test_every_answer_and_every_row_is_the_same(tmp_path: Path, scene: Scene) ->
     for told, should in zip(record, expected, strict=True):
         assert told == should
     assert foreign_snapshot(by_coroutines).state == foreign_snapshot(by_threads).state
-    assert_sound(by_coroutines)
+    # What one of the scenes takes is deleted.
+    assert_sound(by_coroutines, deleted=2 if scene is is_settled_in_every_way else 0)
 
 
 def test_the_scenes_leave_no_verb_out(tmp_path: Path) -> None:

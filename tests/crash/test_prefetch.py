@@ -109,8 +109,8 @@ def _copy(lock: Path) -> None:
 DAMAGE: dict[str, Callable[[Path], Any]] = {
     "torn": _truncate,
     "header garbled": _flip(10),
-    "a slot garbled": _flip(96 + 4095 * 24),
-    "an empty slot garbled": _flip(96),
+    "an empty slot garbled": _flip(112 + 4095 * 24),
+    "a slot garbled": _flip(112),
     "missing": Path.unlink,
     "replaced by a copy": _copy,
 }

@@ -57,6 +57,8 @@ def _does_as_told(path: str, worker: str, settings: "dict[str, Any]") -> None:
             made = getattr(app, verb)(worker, **options)
             leases.update({one.task_id: one for one in made})
             return [one.task_id for one in made]
+        if verb == "checkpoint":
+            return leases[arguments[0]].checkpoint(*arguments[1:]).sequence_number
         if verb in ("complete", "renew", "start"):
             return getattr(leases[arguments[0]], verb)(*arguments[1:], **options)
         if verb in ("advance", "step_utc"):

@@ -9,6 +9,7 @@ import pytest
 from outlast import Outlast
 from outlast.testing import ManualClock
 from tests.healing.stage import Holder, crashed_holder, events, moves_to_another_host, of_pid
+from tests.store.hand import Hand
 
 
 def moment(clock: ManualClock) -> datetime:
@@ -51,6 +52,27 @@ def test_all_workers_are_listed_newest_first_and_the_dead_with_the_time_of_their
     assert [one.silent_seconds for one in (busy, silent, died)] == [0, 91, 101]
     assert busy.task_ids == ("a", "b")
     assert (busy.ended_at, silent.ended_at) == (None, None)
+
+
+@pytest.mark.proves("HB-10")
+@pytest.mark.parametrize(
+    ("limit", "listed"),
+    [
+        (1, ["living too", "living"]),
+        (3, ["dead 5", "living too", "living"]),
+        (5, ["dead 5", "dead 4", "dead 3", "living too", "living"]),
+        (7, ["dead 5", "dead 4", "dead 3", "dead 2", "dead 1", "living too", "living"]),
+    ],
+)
+def test_of_more_dead_than_are_listed_the_newest_are_and_nobody_who_lives_is_left_out(
+    app: Outlast, hand: Hand, limit: int, listed: list[str]
+) -> None:
+    """Guards a list that is shorter than the dead are many: the living are older, and on it."""
+    for name in ("living", "living too", *(f"dead {n}" for n in range(1, 6))):
+        app.heartbeat(name)
+    dead = "UPDATE workers SET state = 'dead', ended_at = beat_at WHERE name LIKE 'dead %'"
+    assert hand.run(dead) == 5
+    assert [one.name for one in app.workers(limit)] == listed
 
 
 @pytest.mark.proves("HEAL-03")

@@ -1,12 +1,13 @@
 """How tasks come to be orphans in these tests: real processes that take them and are killed."""
 
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tests.store.hand import Hand, everything
 from tests.support.children import Child
-from tests.support.foreign import INVARIANTS
+from tests.support.invariants import INVARIANTS
 
 
 def _claims_and_waits(path: str, worker: str, limit: int, settings: dict[str, object]) -> None:
@@ -58,11 +59,24 @@ def rows(database: Path, query: str, *values: Any) -> list[Any]:
         return hand.rows(query, *values)
 
 
-def assert_sound_inside(database: Path) -> None:
-    """What assert_sound asks of a store, without a process for each question."""
+def assert_sound_inside(database: Path, left: Collection[str] = ()) -> None:
+    """What assert_sound asks of a store, without a process that asks."""
     assert rows(database, "PRAGMA integrity_check") == [("ok",)]
     for name, query in INVARIANTS.items():
         assert rows(database, query) == [], name
+    held = """
+        SELECT t.id, w.pid, w.state FROM tasks t LEFT JOIN workers w ON w.seq = t.holder
+        WHERE t.status = 'running'"""
+    stuck = {
+        task_id
+        for task_id, pid, state in rows(database, held)
+        if state != "alive" or not Path(f"/proc/{pid}").exists()
+    }
+    assert stuck == set(left), "these are still running, and their holders are gone"
+    lost = """
+        SELECT seq FROM sqlite_sequence
+        WHERE name = 'tasks' AND seq <> (SELECT count(*) FROM tasks)"""
+    assert rows(database, lost) == [], "not every task that was made is there"
 
 
 def by_hand(database: Path, statement: str, *values: Any) -> None:

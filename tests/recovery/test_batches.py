@@ -97,6 +97,7 @@ def _writes(path: str) -> None:
     app.close()
 
 
+@pytest.mark.proves("REC-23")
 def test_a_hook_runs_outside_of_every_transaction(make_app: Make, database: Path) -> None:
     """While it takes its time, another process writes; and so may the hook itself."""
     app = make_app(heal_batch=1, detection_interval_seconds=0).open()
@@ -138,17 +139,60 @@ def test_keys_are_purged_once_the_run_is_on_record_and_never_many_at_once(
 def test_what_can_wait_does_not_hold_up_the_start(
     make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old keys are cleared away by another thread, however long that takes."""
-    begun, may_end = threading.Event(), threading.Event()
+    """Guards readiness: old keys are cleared away by another thread, and nobody waits for it."""
+    slow = Slow()
 
-    def slow(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
-        begun.set()
-        may_end.wait(60)
+    def purge(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
+        slow.run()
         return 0
 
-    monkeypatch.setattr(SqliteStore, "purge_keys", slow)
-    app = make_app(detection_interval_seconds=60).open()
-    assert begun.wait(60)
-    assert app.enqueue("work", id="served").status == "pending"
-    assert not may_end.is_set()
-    may_end.set()
+    monkeypatch.setattr(SqliteStore, "purge_keys", purge)
+    with slow:
+        app = make_app(detection_interval_seconds=60).open()
+        slow.has_begun_and_not_ended()
+        assert app.enqueue("work", id="served").status == "pending"
+        slow.has_begun_and_not_ended()
+
+
+@pytest.mark.proves("REC-23")
+def test_a_slow_subscriber_does_not_hold_up_the_start(make_app: Make, database: Path) -> None:
+    """Guards readiness: a hook that hears of a recovery takes its time, and the store is served."""
+    slow = Slow()
+    app = make_app(detection_interval_seconds=0)
+    app.subscribe(lambda event: None, name="hook", kinds="task.recovered").close()
+    app.enqueue_many("work", range(2))
+    app.close()
+    crash(database, limit=2)
+    again = make_app(detection_interval_seconds=0)
+    with slow:
+        again.subscribe(lambda event: slow.run(), name="hook", kinds="task.recovered")
+        assert again.open().counts()["pending"] == 2
+        slow.has_begun_and_not_ended()
+        assert again.enqueue("work", id="served").status == "pending"
+        assert len(again.claim("w", limit=3)) == 3
+        slow.has_begun_and_not_ended()
+
+
+class Slow:
+    """Something that takes as long as the test does, unless it holds up the test itself."""
+
+    def __init__(self) -> None:
+        self._test = threading.current_thread()
+        self._begun, self._may_end, self._ended = (threading.Event() for _ in range(3))
+
+    def run(self) -> None:
+        """Called by whoever is tested; somebody who waits for it waits for a while in vain."""
+        self._begun.set()
+        if threading.current_thread() is not self._test:
+            self._may_end.wait(20)
+        self._ended.set()
+
+    def has_begun_and_not_ended(self) -> None:
+        assert self._begun.wait(60)
+        assert not self._ended.is_set()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *details: object) -> None:
+        self._may_end.set()

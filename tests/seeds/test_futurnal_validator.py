@@ -4,13 +4,16 @@ The seed's own took a job of a living worker, a job that was claimed again, and 
 added meanwhile for failures.
 """
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from outlast import Outlast, Settings
 from tests.seeds.crashing import claims_and_waits, crash
+from tests.store.hand import Hand
 from tests.support.children import Child
+from tests.support.foreign import assert_sound
 from tests.support.recovery_validator import Seen, SeenTask, seen, troubles, validated
 
 PENDING = SeenTask("pending", "job", 1, 1, 0)
@@ -106,3 +109,24 @@ def test_validate_recovery_leaves_the_log_of_a_crash_for_recovery_to_find(databa
         report = app.last_report()
         assert report is not None
         assert report.wal_frames_moved
+
+
+@pytest.mark.proves("TST-21")
+def test_what_all_crash_tests_ask_refuses_a_stuck_task_and_a_lost_one(database: Path) -> None:
+    """Guards the question that crash tests end with: it is the validator's, and no weaker one."""
+    with Outlast(database) as app:
+        app.enqueue_many("job", range(2), id=["a", "b"])
+    crash(database, limit=1)
+    with pytest.raises(AssertionError, match="task a is still running and its holder is gone"):
+        assert_sound(database)
+    assert_sound(database, left=["a"])
+    with Outlast(database):
+        pass
+    assert_sound(database)
+    with pytest.raises(AssertionError, match="task b is not with the dead"):
+        assert_sound(database, left=["b"])
+    with closing(Hand(database)) as hand:
+        hand.run("DELETE FROM tasks WHERE id = 'b'")
+    with pytest.raises(AssertionError, match="2 tasks were made, and 1 are there"):
+        assert_sound(database)
+    assert_sound(database, deleted=1)

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.foreign import INVARIANTS
+from tests.support.invariants import INVARIANTS
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
+STUCK = "task {} is still running and its holder is gone"
 
 
 class SeenTask(NamedTuple):
@@ -40,6 +41,8 @@ class Seen(NamedTuple):
 
     tasks: dict[str, SeenTask]
     faults: dict[str, list[list[Any]]]
+    numbered: int = 0
+    """How many tasks were ever made."""
 
     @property
     def stuck(self) -> set[str]:
@@ -68,7 +71,7 @@ def seen(database: Path, is_checked: bool = True) -> Seen:
     told = json.loads(done.stdout)
     tasks = {task_id: SeenTask(*rest) for task_id, *rest in told["tasks"]}
     faults = {name: rows for name, rows in told["checks"].items() if rows not in ([], [["ok"]])}
-    return Seen(tasks, faults)
+    return Seen(tasks, faults, told["numbered"])
 
 
 def troubles(
@@ -87,7 +90,7 @@ def troubles(
         elif task.token < was.token:
             found.append(f"the token of task {task_id} fell")
         if task.is_stuck and task.kind not in spared:
-            found.append(f"task {task_id} is still running and its holder is gone")
+            found.append(STUCK.format(task_id))
     return found
 
 
@@ -139,5 +142,7 @@ checks = {
     name: connection.execute(query).fetchall()
     for name, query in json.loads(sys.argv[2]).items()
 }
-print(json.dumps({"tasks": tasks, "checks": checks}))
+numbered = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'tasks'"
+((made,),) = connection.execute(numbered).fetchall()
+print(json.dumps({"tasks": tasks, "checks": checks, "numbered": made}))
 """

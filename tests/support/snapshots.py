@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from outlast.lab.kill.state import CONTENT, State
-from tests.support.foreign import INVARIANTS
+from tests.support.invariants import INVARIANTS
 
 
 class Snapshot(NamedTuple):

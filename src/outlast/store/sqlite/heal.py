@@ -288,7 +288,7 @@ class Step:
         if self._passed_over:
             found = [one for one in found if one.seq not in self._passed_over]
         self.found = found[: self._size]
-        self.endings = alike(self.found, self._sweep.cause)
+        self.endings = forensics.with_last_steps(tx, alike(self.found, self._sweep.cause))
         expiry.add_boundaries(tx, self.endings, self._this.now)
         lost = lost_with(tx, self.found, self._this.now, self._sweep.worker is not None)
         moved = move_alike(tx, self.endings, self._this.now, self._this.run_id)

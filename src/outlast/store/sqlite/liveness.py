@@ -60,6 +60,11 @@ class Incarnation:
         self.id = incarnation
         self.process = _host.this_process()
         self.lock_file = LockFile(folder, self.id)
+        # Read once: the count in the row and the group in the file must be of one moment.
+        counted = _memory.oom_kills()
+        self._oom_kills = None if counted is None else counted.kills
+        if counted is not None:
+            self.lock_file.note_memory_group(counted.group)
 
     def registration(self, name: str) -> dict[str, object]:
         """The values of this incarnation's row under one worker name."""
@@ -73,7 +78,7 @@ class Incarnation:
             "pid_namespace": self.process.pid_namespace,
             "lock_file": self.lock_file.path.name,
             "lock_inode": self.lock_file.inode,
-            "oom_kills": _memory.oom_kills(),
+            "oom_kills": self._oom_kills,
         }
 
 

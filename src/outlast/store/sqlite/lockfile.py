@@ -1,8 +1,9 @@
 """A worker's lock file: its flock says the process lives, its slots say which tasks have begun.
 
-Layout: a header (magic, incarnation, boot id, checksum), the most memory the process was seen to
-use and its checksum, then fixed slots of task seq, token and checksum. The file is memory-mapped
-and never synced: what it says survives `kill -9`, and after a reboot nobody believes it.
+Layout: a header (magic, incarnation, boot id, checksum), two figures with their checksums (the most
+memory the process was seen to use, and the group of processes it shares its memory with), then
+fixed slots of task seq, token and checksum. The file is memory-mapped and never synced: what it
+says survives `kill -9`, and after a reboot nobody believes it.
 """
 
 import errno
@@ -27,8 +28,10 @@ SLOTS = 4096
 _MAGIC = b"OUTLAST1"
 _HEADER = struct.Struct("<8s32s36sI")
 _SLOT = struct.Struct("<QQI4x")
-_PEAK = struct.Struct("<QI4x")
-_HEADER_BYTES = _HEADER.size + _PEAK.size
+_FIGURE = struct.Struct("<QI4x")
+_PEAK_AT = _HEADER.size
+_GROUP_AT = _PEAK_AT + _FIGURE.size
+_HEADER_BYTES = _GROUP_AT + _FIGURE.size
 _FILE_BYTES = _HEADER_BYTES + SLOTS * _SLOT.size
 _EMPTY = bytes(_SLOT.size)
 _ALL_FREE = bytes(SLOTS * _SLOT.size)
@@ -79,9 +82,16 @@ class LockFile:
 
     def note_memory(self, peak_bytes: int) -> None:
         """Write down how much memory this process has used at most."""
+        self._note_figure(_PEAK_AT, peak_bytes)
+
+    def note_memory_group(self, group: int) -> None:
+        """Write down in which group the kernel's killings were counted for this process's row."""
+        self._note_figure(_GROUP_AT, group)
+
+    def _note_figure(self, at: int, figure: int) -> None:
         with self._mutex:
             if not self._is_closed:
-                self._map[_HEADER.size : _HEADER_BYTES] = _peak(peak_bytes)
+                self._map[at : at + _FIGURE.size] = _figure(figure)
 
     def clear(self, grants: Sequence[Grant]) -> None:
         """Forget leases whose ends are committed; a newer one on the same task keeps its slot."""
@@ -127,8 +137,8 @@ def _slot(seq: int, token: int) -> bytes:
     return _SLOT.pack(seq, token, zlib.crc32(struct.pack("<QQ", seq, token)))
 
 
-def _peak(peak_bytes: int) -> bytes:
-    return _PEAK.pack(peak_bytes, zlib.crc32(struct.pack("<Q", peak_bytes)))
+def _figure(figure: int) -> bytes:
+    return _FIGURE.pack(figure, zlib.crc32(struct.pack("<Q", figure)))
 
 
 class Begun(NamedTuple):
@@ -137,6 +147,7 @@ class Begun(NamedTuple):
     whole: bool
     tasks: frozenset[tuple[int, int]]
     peak_memory_bytes: int | None = None
+    memory_group: int | None = None
 
 
 NOT_WHOLE = Begun(False, frozenset())
@@ -154,7 +165,7 @@ def read_begun(descriptor: int, incarnation: str) -> Begun:
         if checksum != zlib.crc32(struct.pack("<QQ", seq, token)):
             return NOT_WHOLE
         found.add((seq, token))
-    return Begun(True, frozenset(found), _peak_in(raw))
+    return Begun(True, frozenset(found), _figure_in(raw, _PEAK_AT), _figure_in(raw, _GROUP_AT))
 
 
 def _front(slots: bytes) -> bytes:
@@ -165,11 +176,11 @@ def _front(slots: bytes) -> bytes:
     return slots[:end]
 
 
-def _peak_in(raw: bytes) -> int | None:
+def _figure_in(raw: bytes, at: int) -> int | None:
     """A figure torn by the end of its writer is none."""
-    noted = raw[_HEADER.size : _HEADER_BYTES]
-    peak_bytes: int = _PEAK.unpack(noted)[0]
-    return peak_bytes if peak_bytes and noted == _peak(peak_bytes) else None
+    noted = raw[at : at + _FIGURE.size]
+    figure: int = _FIGURE.unpack(noted)[0]
+    return figure if figure and noted == _figure(figure) else None
 
 
 class ProbedLock:
