@@ -59,8 +59,8 @@ def _contexts(call: ast.Call) -> Iterator[str]:
 
 def _contexts_of_many(text: str) -> Iterator[str]:
     """What stands in for the context where several operations share a transaction."""
-    for assignment in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assign)):
-        match assignment.value:
+    for node in ast.walk(ast.parse(text)):
+        match node.value if isinstance(node, ast.Assign | ast.Return) else None:
             case ast.IfExp(
                 body=ast.Attribute(attr="context"), orelse=ast.Constant(value=str(name))
             ):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from outlast.lab.lives import LIVES
+from outlast.lab.recovery_lives import ALL_LIVES
 from tests.crash.probes import all_probes, probes_in
 
-SWEPT = {probe for life in LIVES.values() for probe in life.probes}
+SWEPT = {probe for life in ALL_LIVES.values() for probe in life.probes}
 
 
 def test_every_probe_in_the_source_is_swept() -> None:

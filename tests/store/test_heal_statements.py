@@ -57,7 +57,7 @@ def questions_about_the_late(
 
 @pytest.mark.proves("PRF-10")
 def test_the_tasks_of_a_dead_worker_are_found_by_the_set(tmp_path: Path, trace: Trace) -> None:
-    few = questions_about_the_dead(tmp_path / "few.db", trace, 10)
+    few = questions_about_the_dead(tmp_path / "few.db", trace, 110)
     many = questions_about_the_dead(tmp_path / "many.db", trace, 400)
     assert few == many
     assert any("task_situations" in text for text in few)

@@ -68,7 +68,8 @@ class StoreHandle:
     @property
     def is_serving(self) -> bool:
         """Whether the store is open to serve, so that nobody would have to wait for it."""
-        return self._session is not None and not self._session.store.closed
+        session = self._session
+        return session is not None and not session.store.closed
 
     def serve(self, tell: Callable[[Batch], None] | None = None) -> Session:
         """The store, opened to serve: migrated, recovered, ready; `tell` hears of the recovery."""

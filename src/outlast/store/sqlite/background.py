@@ -59,7 +59,10 @@ class Background:
             if me not in self._threads:
                 self._threads.append(me)
         while (job := self._jobs.get()) is not None:
-            _run(job)
+            try:
+                _run(job)
+            except BaseException:
+                log.exception("a job in the background failed")
             with self._mutex:
                 self._unfinished -= 1
         # The next one is told by this one, however many there are.
@@ -80,5 +83,5 @@ def _run(job: Job) -> None:
         job()
     except OutlastError as error:
         log.debug("in the background: %s", error)
-    except BaseException:
+    except Exception:
         log.exception("a job in the background failed")

@@ -15,44 +15,50 @@ from outlast import _host
 _ALL_NEWS = 1 << 16
 
 
+class _Watched:
+    """Closed with its last user: no thread ever meets a number that has become another file's."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.unread_bytes = array("i", [0])
+        self._close = close
+
+    def __del__(self) -> None:
+        self._close(self.number)
+
+
 class FolderWatch:
     """What the kernel tells of some folders, from the first `listen` to the `end`."""
 
     def __init__(self, *folders: str) -> None:
         self._folders = folders
-        self._descriptor = -1
+        self._watched: _Watched | None = None
         self._is_refused = False
-        self._unread_bytes = array("i", [0])
         # Now, at opening: a child forked while a thread imports something waits for ever.
         _host.c_library()
 
     def is_quiet(self) -> bool:
         """Whether nothing has happened since the last `listen`."""
-        if self._descriptor < 0:
+        watched = self._watched
+        if watched is None:
             return False
-        ioctl(self._descriptor, FIONREAD, self._unread_bytes)
-        return not self._unread_bytes[0]
+        ioctl(watched.number, FIONREAD, watched.unread_bytes)
+        return not watched.unread_bytes[0]
 
-    def listen(self) -> None:
+    def listen(self, begin: bool = True) -> None:
         """Forget what was told so far, and hear of what happens from now on."""
-        if self._descriptor >= 0:
+        watched = self._watched
+        if watched is not None:
             with suppress(BlockingIOError):
-                while read(self._descriptor, _ALL_NEWS):
+                while read(watched.number, _ALL_NEWS):
                     continue
-        elif not self._is_refused:
+        elif begin and not self._is_refused:
             try:
-                self._descriptor = _host.watch_names(self._folders)
+                self._watched = _Watched(_host.watch_names(self._folders))
             except OSError:
                 # The user has no more watches, or the system has none at all.
                 self._is_refused = True
 
-    def end(self) -> None:
-        """Hear of nothing more; the next `listen` begins anew."""
-        descriptor, self._descriptor = self._descriptor, -1
-        self._is_refused = False
-        if descriptor >= 0:
-            close(descriptor)
-
-    def __del__(self) -> None:
-        """Users have few watches, so none is left with what is forgotten unclosed."""
-        self.end()
+    def end(self, for_good: bool = False) -> None:
+        """Hear of nothing more; unless it is for good, the next `listen` begins anew."""
+        self._watched, self._is_refused = None, for_good

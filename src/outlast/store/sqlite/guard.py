@@ -113,14 +113,14 @@ class FileGuard:
         for descriptor in self._anchors.values():
             _host.unanchor(descriptor)
         self._anchors.clear()
-        self._watch.end()
+        self._watch.end(for_good=True)
 
     def abandon(self) -> None:
         """In a forked child: the parent has the same descriptors, and the locks stay with it."""
         for descriptor in self._anchors.values():
             os.close(descriptor)
         self._anchors.clear()
-        self._watch.end()
+        self._watch.end(for_good=True)
 
     def check_files(self) -> None:
         """Refuse to go on, or to acknowledge, when a file was replaced or removed.
@@ -141,9 +141,8 @@ class FileGuard:
         self._trusted_until = 0.0
         device, inode, changed_ns, side_changed_ns = self._seen
         try:
-            if self._seen is not _NEVER_SEEN:
-                # Before they are looked at: what changes later is heard of.
-                self._watch.listen()
+            # Before they are looked at: what changes later is heard of.
+            self._watch.listen(begin=self._seen is not _NEVER_SEEN)
             found, side = stat(self._folder), stat(self._side_folder)
             if (
                 found.st_ctime_ns == changed_ns

@@ -142,7 +142,8 @@ def sweep(folder: SideFolder, workspace: Path, names: Iterable[str]) -> None:
     place = markers_of(folder, workspace)
     for name in names:
         with suppress(OSError):
-            (place / name).unlink(missing_ok=True)
+            # Some names come from the file itself, and lead nowhere else whatever it says.
+            (place / os.path.basename(name)).unlink(missing_ok=True)
 
 
 def _read(path: Path) -> Session | None:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from os import stat
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from outlast import _host
 from outlast.logs import logger
 from outlast.store.sqlite.deaths import DeathWatch, Watching
 from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
-from outlast.store.sqlite.folder_watch import FolderWatch
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
 
 if TYPE_CHECKING:
@@ -222,7 +222,6 @@ class Wakeups:
         self._path = str(folder.wake)
         self._door: WakeFolder | None = None
         self._seen = _NOTHING
-        self._watch = FolderWatch(self._path)
         self._waiters: set[Waiter] = set()
         self._is_closed = False
         self._has_complained = False
@@ -256,8 +255,9 @@ class Wakeups:
         if self._is_closed or not topics:
             return
         try:
-            _, door, names = self._seen
-            if door is None or not self._watch.is_quiet():
+            changed_ns, door, names = self._seen
+            # A folder that was moved or removed has another time, too.
+            if door is None or stat(door.number).st_ctime_ns != changed_ns:
                 _, door, names = self._look()
             for name, wanted in names:
                 if door is not None and not wanted.isdisjoint(topics):
@@ -269,20 +269,12 @@ class Wakeups:
     def look_anew(self) -> None:
         """The side folder is another: whom there is to tell is found out with the next commit."""
         self._seen = _NOTHING
-        self._watch.end()
 
     def _look(self) -> _Seen:
         """List the folder; remember it only if no later change can have the same time."""
-        seen, self._seen = self._seen, _NOTHING
-        if seen.changed_ns:
-            # Before it is looked at: what changes later is heard of.
-            self._watch.listen()
         looked_at_ns = time.time_ns()
         found = os.lstat(self._path)
         door = self._open(found)
-        if door is seen.door and found.st_ctime_ns == seen.changed_ns:
-            self._seen = seen
-            return seen
         names = []
         for name in door.names():
             letters, _, rest = name.partition("-")
@@ -298,7 +290,6 @@ class Wakeups:
         door = self._door
         if door is None or door.identity != (found.st_dev, found.st_ino):
             door = self._door = WakeFolder(self._path)
-            self._watch.end()
         return door
 
     def _complain(self, error: OSError) -> None:
@@ -317,7 +308,6 @@ class Wakeups:
             waiter.close()
         self.deaths.close()
         self._door, self._seen = None, _NOTHING
-        self._watch.end()
 
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""

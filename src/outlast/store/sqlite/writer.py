@@ -94,7 +94,7 @@ class Writer:
         try:
             self._begin()
             if _probe.is_armed:
-                _pass(members, "begun")
+                probe(f"{_named_for(members)}.begun")
             if len(members) == 1:
                 live = run_alone(self._tx, members, self._path)
             else:
@@ -102,7 +102,7 @@ class Writer:
             if not live:
                 return () if live is not None else _undecided(members)
             if _probe.is_armed:
-                _pass(members, "written")
+                probe(f"{_named_for(members)}.written")
             if not self._guard.locks_stand():
                 raise SecondSqliteCopy(self._lost_locks())
             self._commit(group, live)
@@ -113,7 +113,7 @@ class Writer:
             if connection.in_transaction:
                 self._roll_back()
         if _probe.is_armed:
-            _pass(members, "committed")
+            probe(f"{_named_for(members)}.committed")
         return ()
 
     def exclusively(self, pending: Pending[Any]) -> None:
@@ -253,10 +253,9 @@ class Writer:
             immortalize(self._connection)
 
 
-def _pass(members: Sequence[Pending[Any]], stage: str) -> None:
-    """The probes of a transaction are named for the operation that is alone in it."""
-    only = members[0].operation.context if len(members) == 1 else "group"
-    probe(f"{only}.{stage}")
+def _named_for(members: Sequence[Pending[Any]]) -> str:
+    """What the probes of a transaction are called: by the operation that is alone in it."""
+    return members[0].operation.context if len(members) == 1 else "group"
 
 
 def _undecided(members: Sequence[Pending[Any]]) -> list[Pending[Any]]:
