@@ -9,10 +9,11 @@ from tests.support.children import Child
 
 
 def _claims_and_waits(path: str, worker: str, *task_ids: str) -> None:
-    from outlast import Outlast
+    from outlast import Outlast, Settings
     from tests.support.childside import hear, say
 
-    app = Outlast(path)
+    # Else the living one takes back what the dying one held before the command is there to do it.
+    app = Outlast(path, settings=Settings(detection_interval_seconds=0))
     for task_id in task_ids:
         app.enqueue("index", id=task_id, queue=worker)
     app.claim(worker, queue=worker, limit=9)

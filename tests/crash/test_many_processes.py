@@ -162,14 +162,17 @@ def test_eight_threads_that_share_a_lease_number_their_checkpoints_in_order(app:
 
 
 def _heals_once(path: str, number: int) -> None:
-    from outlast import Outlast
+    from outlast import Outlast, Settings
     from outlast.store.records import Healed
     from outlast.testing import ManualClock
     from tests.support.childside import hear, say
 
     clock = ManualClock()
     clock.advance("1m")
-    app = Outlast(path, clock=clock, recovery=lambda session: Healed(0, 0, ())).open()
+    # Else a detector puts all of them back before anybody is told to heal.
+    alone = Settings(detection_interval_seconds=0)
+    nothing = Healed(0, 0, ())
+    app = Outlast(path, settings=alone, clock=clock, recovery=lambda session: nothing).open()
     say("ready")
     hear()
     say(app.heal().entries_reclaimed)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from outlast.testing import ManualClock
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
@@ -74,7 +74,8 @@ def test_a_poison_task_runs_four_times_and_the_good_ones_behind_it_are_done(
 @pytest.mark.proves("RTY-04")
 def test_the_claim_that_finds_a_poison_task_spent_hands_out_the_next_one(database: Path) -> None:
     """The same claim: put back by nobody before, found dead, settled, passed over."""
-    with Outlast(database) as app:
+    # Else its detector settles the poison task before the claim does.
+    with Outlast(database, settings=Settings(detection_interval_seconds=0)) as app:
         app.enqueue("work", "poison", id="poison", priority=1)
         for _ in range(4):
             with Child(_dies_with_a_task, database) as worker:

@@ -361,7 +361,7 @@ def test_the_newest_report_outlives_any_number_of_runs_that_found_nothing(
     assert app.recovery_report(second) is not None
     assert app.recovery_report(first) is None, "but they do not pile up for ever"
     kept = rows(app.path, "SELECT count(*) FROM recovery_runs")
-    assert kept == [(2 + 3,)]
+    assert kept == [(1 + 2 + 3,)], "and the session that goes on is kept, too"
 
 
 def test_only_runs_that_found_nothing_are_said_to_have_found_nothing(

@@ -38,10 +38,12 @@ class Stage:
     """A store in a folder of its own, and the workers on it; nothing of either is left behind."""
 
     def __init__(self) -> None:
-        from outlast import Outlast
+        from outlast import Outlast, Settings
 
         self.folder = Path(tempfile.mkdtemp(prefix="outlast-demo-"))
-        self.app: Outlast = Outlast(self.folder / demo_jobs.STORE)
+        # The demo only looks on: it is for the second worker to find out that the first is dead.
+        onlooker = Settings(detection_interval_seconds=0)
+        self.app: Outlast = Outlast(self.folder / demo_jobs.STORE, settings=onlooker)
         self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
