@@ -67,7 +67,10 @@ PLANTED = {
     "a marker decides whether there is anything to recover": Defect(
         "engine/recover.py",
         "        if not session.settings.recovers:\n            for name",
-        "        if not session.settings.recovers or self._store.opened.previous == 'clean':\n"
+        # Its own marker is that of a process that lives; what the file's rows tell is not asked.
+        "        from outlast.store.sqlite.marker import how_it_was_left\n\n"
+        "        told = how_it_was_left(self._store._folder, self._store._workspace)\n"
+        "        if not session.settings.recovers or told.stop != 'unclean':\n"
         "            for name",
         "probe start/heal.begun#6",
         "which is not how recovery ends",

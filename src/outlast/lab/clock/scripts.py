@@ -126,8 +126,13 @@ def silence_without_a_lock_file(scene: Scene, worlds: Worlds) -> None:
 
 
 def lease_runs_out(scene: Scene, worlds: Worlds) -> None:
-    """A silent holder keeps its task for the length of its lease, and not much longer."""
-    holder, rival = scene.enters("holder", worlds.holder), scene.enters("rival", worlds.rival)
+    """A silent holder keeps its task for the length of its lease, and not much longer.
+
+    That is for the rival to see: the holder's own detector, which goes by the clock that the lease
+    was made by, would put it back for both.
+    """
+    holder = scene.enters("holder", worlds.holder, detection_interval_seconds=0)
+    rival = scene.enters("rival", worlds.rival)
     done(holder.ask("does", "enqueue", "t"), "enqueue")
     asked_at = time.monotonic()
     number = claims(holder, "t", SHORT_LEASE_SECONDS)
