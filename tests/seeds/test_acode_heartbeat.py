@@ -39,7 +39,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def far(template: Path, tmp_path: Path, clock: ManualClock) -> Iterator[Outlast]:
-    with Outlast(copy_of(template, tmp_path), clock=clock) as app:
+    # Else its detector may look, at a time of its own, before the test does.
+    alone = Settings(detection_interval_seconds=0)
+    with Outlast(copy_of(template, tmp_path), clock=clock, settings=alone) as app:
         assert app.counts()["running"] == 2
         yield app
 
