@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
+
+# A detector would put a dead parent's task back before the call that counts it.
+ALONE = Settings(detection_interval_seconds=0)
 
 
 def _forks_a_child_that_uses_the_app(path: str) -> None:
@@ -127,7 +130,7 @@ def _holds_a_task_and_forks(path: str) -> None:
 
 
 def test_a_workers_lock_lives_and_dies_with_the_parent_alone(database: Path) -> None:
-    with Outlast(database) as app:
+    with Outlast(database, settings=ALONE) as app:
         with Child(_holds_a_task_and_forks, database) as parent:
             parent.hear()
             parent.say()
@@ -140,7 +143,10 @@ def test_a_workers_lock_lives_and_dies_with_the_parent_alone(database: Path) -> 
 def test_a_dead_parents_task_is_put_back_although_its_forked_child_lives_on(
     database: Path,
 ) -> None:
-    with Outlast(database) as app, Child(_holds_a_task_and_forks, database) as parent:
+    with (
+        Outlast(database, settings=ALONE) as app,
+        Child(_holds_a_task_and_forks, database) as parent,
+    ):
         orphan = parent.hear()
         try:
             parent.kill()

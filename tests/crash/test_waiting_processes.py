@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 
@@ -24,7 +24,9 @@ def _waits(path: str, poll_seconds: float, heal_seconds: float, verb: str) -> No
     from tests.support.childside import hear, say
 
     vigil.POLL_SECONDS = poll_seconds
-    app = Outlast(path, settings=Settings(heal_interval_seconds=heal_seconds))
+    # Waiting itself must find what there is, without the help of a detector.
+    settings = Settings(heal_interval_seconds=heal_seconds, detection_interval_seconds=0)
+    app = Outlast(path, settings=settings)
     wait = Waiter.wait
     said: list[str] = []
 
@@ -49,7 +51,8 @@ Waits = Callable[..., Child]
 @pytest.fixture
 def app(database: Path) -> Iterator[Outlast]:
     """By the real clock, which is the one that other processes know."""
-    with Outlast(database) as app:
+    # Else its detector, and not the one that waits, finds the dead.
+    with Outlast(database, settings=Settings(detection_interval_seconds=0)) as app:
         yield app
 
 

@@ -85,11 +85,12 @@ def _statements_to_put_back(path: Path, clock: ManualClock, count: int) -> int:
 
 
 def _writes(path: str) -> None:
-    from outlast import Outlast
+    from outlast import Outlast, Settings
     from outlast.testing import ManualClock
     from tests.support.childside import hear, say
 
-    app = Outlast(path, clock=ManualClock())
+    # Else it takes back itself what the test is about to recover.
+    app = Outlast(path, settings=Settings(detection_interval_seconds=0), clock=ManualClock())
     app.open()
     say("open")
     hear()

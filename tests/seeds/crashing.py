@@ -22,11 +22,13 @@ def claims_and_waits(
     path: str, worker: str, limit: int, clock_ms: list[int] | None = None, lock: str | None = None
 ) -> None:
     """For a child: it holds tasks until it is killed, perhaps a lock too, at a time of its own."""
-    from outlast import Outlast
+    from outlast import Outlast, Settings
     from outlast.testing import ManualClock
     from tests.support.childside import hear, say
 
-    app = Outlast(path, clock=ManualClock(*clock_ms) if clock_ms else None)
+    # One that lives on would take back what another held before the test does.
+    alone = Settings(detection_interval_seconds=0)
+    app = Outlast(path, settings=alone, clock=ManualClock(*clock_ms) if clock_ms else None)
     leases = app.claim(worker, limit=limit)
     if lock:
         assert app.lock(lock, ttl="1h", holder=worker).acquire()
