@@ -135,9 +135,10 @@ def test_who_listens_before_looking_misses_no_commit(
         for number in range(1, rounds + 1):
             shared[:8] = number.to_bytes(8)
             with wakeups.waiter(WORK) as waiter:
-                if int.from_bytes(shared[8:16]) < number:
+                # A late hint of the commit before is one too many, and harmless.
+                while int.from_bytes(shared[8:16]) < number:
                     assert waiter.wait(SOON_SECONDS), f"round {number}"
-                    assert int.from_bytes(shared[8:16]) == number
+                assert int.from_bytes(shared[8:16]) == number
         assert child.wait() == 0
 
 

@@ -217,8 +217,11 @@ def worker_through_steps(scene: Scene, worlds: Worlds) -> None:
 
 
 def restart_in_the_same_millisecond(scene: Scene, worlds: Worlds) -> None:
-    """Under the same name, with the same pid where that can be had, it is somebody else at once."""
-    rival = scene.enters("rival", worlds.rival)
+    """Under the same name, with the same pid where that can be had, it is somebody else at once.
+
+    That is for the second one to see: the rival's detector would have taken the task back before.
+    """
+    rival = scene.enters("rival", worlds.rival, detection_interval_seconds=0)
     for task_id in ("old", "kept"):
         done(rival.ask("does", "enqueue", task_id, queue=task_id), "enqueue")
     pid = PID_THAT_COMES_AGAIN if worlds.holder.has_own_pids else None
