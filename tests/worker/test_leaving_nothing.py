@@ -34,10 +34,12 @@ def fill(app: Outlast) -> None:
 
 
 def around() -> tuple[set[str], set[int], list[str]]:
-    """Threads, processes, and descriptors but those of the database, which readers share."""
+    """Threads, processes, and descriptors but those of the database, which readers share, and its
+    watch of folders, which begins when it has been used for a while."""
     threads = {one.name for one in threading.enumerate()}
     kinds = [os.path.basename(one) for one in descriptors().values()]
-    others = [one for one in kinds if one not in ("work.db", "work.db-wal", "work.db-shm")]
+    of_the_store = ("work.db", "work.db-wal", "work.db-shm", "anon_inode:inotify", "inotify")
+    others = [one for one in kinds if one not in of_the_store]
     return threads, children(), sorted(_without_number(one) for one in others)
 
 
