@@ -41,6 +41,8 @@ class Scene:
         actor = self.companies(world).actor(pid)
         self.actors[worker] = actor
         record = str(self.folder / f"{self._opened} {worker}.jsonl")
+        # A detector would declare dead whom the end of a script kills without a word on record.
+        settings = {"detection_interval_seconds": 0} | settings
         done(actor.ask("opens", str(self.path), worker, record, settings, None), "opening")
         return actor
 
