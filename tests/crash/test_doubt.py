@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, _probe
-from outlast.store.sqlite.group import Group
-from outlast.store.sqlite.pending import Pending
+from outlast.store.sqlite.pending import Group, Pending
 from outlast.store.sqlite.writer import Writer
 from tests.support.foreign import assert_sound, foreign_statuses
 

@@ -10,7 +10,7 @@ import pytest
 
 from outlast import MigrationRefused, Outlast, QueueStalled
 from outlast.domain.codec import payload_sum
-from outlast.store.sqlite.group import Group
+from outlast.store.sqlite.pending import Group
 from outlast.store.sqlite.writer import Writer
 from outlast.testing import ManualClock
 from tests.store.golden import apply_migrations

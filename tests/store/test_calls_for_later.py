@@ -10,8 +10,9 @@ from outlast import Settings
 from outlast.store.records import FlushResult
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.flush import Flusher
-from outlast.store.sqlite.group import Group, GroupCommit
+from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.operation import Operation
+from outlast.store.sqlite.pending import Group
 from tests.store.test_group_commit import PATIENCE_SECONDS, Disk
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from outlast import DatabaseError, Outlast, QueueStalled, Settings
 from outlast.store.sqlite import gate
-from outlast.store.sqlite.group import Group, GroupCommit
-from outlast.store.sqlite.pending import Pending, Turn
+from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.pending import Group, Pending, Turn
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows

@@ -14,18 +14,27 @@ as the next leader may be gone or held up: whoever has waited long enough leads 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from threading import get_ident
 from typing import Any, TypeVar
 
 import apsw
-import msgspec
 
 from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
-from outlast.store.sqlite.pending import DECIDED, NEW, TAKEN, WAITING, Pending, Sleepers, Turn
+from outlast.store.sqlite.pending import (
+    DECIDED,
+    NEW,
+    TAKEN,
+    WAITING,
+    Group,
+    Pending,
+    Sleepers,
+    Turn,
+    fail_all,
+)
 from outlast.store.sqlite.reentry import INSIDE, is_ours, refuse_inside
 from outlast.store.sqlite.usher import Usher, tell_coroutines
 
@@ -40,13 +49,6 @@ LOOK_FOR_ROOM_SECONDS = 0.005
 # So many are woken at once, and each of the others by somebody who leaves or is about to sleep: a
 # crowd that wakes together only fights for the interpreter's lock.
 WOKEN_AT_ONCE = 2
-
-
-class Group(msgspec.Struct, eq=False):
-    """The operations of one transaction, and how far it has come."""
-
-    members: Sequence[Pending[Any]]
-    commit_sent: bool = False
 
 
 class GroupCommit:
@@ -232,12 +234,12 @@ class GroupCommit:
             group = group or self._take(who)
             self._commit(group)
         except (OutlastError, apsw.Error) as error:
-            _fail_all(group, error)
+            fail_all(group, error)
         except Exception as error:
             # In the main thread this may be a signal handler's, and so that caller's alone.
             if may_be_a_signals():
                 raise
-            _fail_all(group, error)
+            fail_all(group, error)
         finally:
             self._step_down(who)
         if group is not None:
@@ -340,12 +342,6 @@ class GroupCommit:
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """The same for a coroutine: the usher leads on its behalf."""
         return self._usher.seen_through(pending)
-
-
-def _fail_all(group: Group | None, error: Exception) -> None:
-    """What was sent to be committed and is still undecided is in doubt, and not failed here."""
-    for member in group.members if group and not group.commit_sent else ():
-        member.fail(error)
 
 
 def _turn_of(leader: Leader | None) -> Turn | None:

@@ -159,6 +159,19 @@ def all_succeed(members: Sequence[Pending[Any]]) -> None:
             member.stage = DECIDED
 
 
+class Group(msgspec.Struct, eq=False):
+    """The operations of one transaction, and how far it has come."""
+
+    members: Sequence[Pending[Any]]
+    commit_sent: bool = False
+
+
+def fail_all(group: Group | None, error: Exception) -> None:
+    """What was sent to be committed and is still undecided is in doubt, and not failed here."""
+    for member in group.members if group and not group.commit_sent else ():
+        member.fail(error)
+
+
 class Then(Generic[T, U]):
     """A pending operation with something to be done once its fate is known."""
 

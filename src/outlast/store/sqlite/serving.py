@@ -20,12 +20,12 @@ from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.flush import Flusher, flush, flush_what_is_due
 from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.group import Group, GroupCommit
+from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Assisting, Holding
 from outlast.store.sqlite.marker import Marker
 from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
-from outlast.store.sqlite.pending import Pending
+from outlast.store.sqlite.pending import Group, Pending
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.transaction import Transaction

@@ -16,11 +16,10 @@ from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
-from outlast.store.sqlite.group import Group
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive
-from outlast.store.sqlite.pending import DECIDED, Pending, all_succeed
+from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import Transaction
 
