@@ -247,7 +247,7 @@ class Queueing:
                 self._begun += 1
                 return taken
 
-        monkeypatch.setattr(GroupCommit, "_is_first", lambda *_: False)
+        monkeypatch.setattr(GroupCommit, "_taken_alone", lambda *_: None)
         monkeypatch.setattr(GroupCommit, "enter", noted_enter)
         monkeypatch.setattr(GroupCommit, "_take", noted_take)
 

@@ -9,6 +9,7 @@ import pytest
 from outlast import Outlast
 from outlast.store.sqlite.bell import Bell
 from outlast.store.sqlite.files import SideFolder
+from tests.store.hand import store_of
 from tests.store.waking import wait_until
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
@@ -68,12 +69,20 @@ def _dies_at_the_gate(path: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     app = Outlast(path).open()
+    say("open")
+    hear()
     _probe.arm(die)
     app.enqueue("work", id="lost")
 
 
 def test_one_who_dies_inside_rings_for_nobody_and_is_followed_all_the_same(database: Path) -> None:
     with Outlast(database) as app, Child(_dies_at_the_gate, database) as other:
+        assert other.hear() == "open"
+        # Who is alone passes by the gate without taking it.
+        gate = store_of(app)._gate
+        gate.insist()
+        gate.leave()
+        other.say()
         other.hear()
         waiter = threading.Thread(target=app.enqueue, args=("work",), kwargs={"id": "next"})
         waiter.start()

@@ -1,7 +1,6 @@
 """The way in: what was checked and encoded is handed to the store in one transaction."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -63,9 +62,6 @@ CHUNK = 10_000
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
 
-# Callers that share a group mostly share the millisecond, too.
-_moment = lru_cache(maxsize=8)(utc)
-
 
 class Opener(Protocol):
     """Knows the settings and the time before the store is open, and opens it when told."""
@@ -99,7 +95,10 @@ def enqueue(
     key: str | None,
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
-    new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
+    now, settings = opener.now(), opener.settings
+    template = prepare.template_of(kind, options, settings, now)
+    new = prepare.one(template, payload, task_id, key, settings)
+    also = () if options.also == () else checked_statements(options.also)
     session = opener.serve()
     # Made before the disk is waited for: afterwards the processor has forgotten all of this.
     task = as_task(new, now)
@@ -266,21 +265,20 @@ def as_task(new: NewTask, now: Instant) -> Task:
         task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
         not_before_ms, retry_of, _,
     ) = new  # fmt: skip
-    created = _moment(now.utc_ms)
+    created = utc(now.utc_ms)
     values = {
         "id": task_id,
         "kind": kind,
         "queue": queue,
-        "priority": priority,
-        "group": group,
         "max_retries": max_retries,
         "max_recoveries": max_recoveries,
-        "retry_of": retry_of,
         "created_at": created,
         "updated_at": created,
         "state_changed_at": created,
         "stored_payload": _new_tuple(Stored, (text, checksum)),
     }
+    if priority or group is not None or retry_of is not None:
+        values["priority"], values["group"], values["retry_of"] = priority, group, retry_of
     if not_before_ms is not None:
         values["parked"], values["not_before"] = Parked.DELAY, utc(not_before_ms)
     return Task.just_stored(values)

@@ -36,6 +36,8 @@ class Options(NamedTuple):
     also: Sequence[Statement] = ()
 
 
+_NO_OPTIONS = Options()
+
 # Makes options of a tuple of all of them, without the detour by which a named tuple is made.
 make_options = partial(_new_tuple, Options)
 
@@ -59,20 +61,15 @@ def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
 
 def template_of(kind: str, options: Options, settings: Settings, now: Instant) -> NewTask:
     """All that the tasks of one call share, checked once."""
+    defaults = settings.max_retries, settings.max_recovery_attempts
+    if options == _NO_OPTIONS and type(kind) is str:
+        return _plain(kind, defaults)
     queue, priority, group, delay, run_at, retries, _ = options
-    max_retries = settings.max_retries if retries is None else retries
-    shared = (
-        kind,
-        DEFAULT_QUEUE if queue is None else queue,
-        0 if priority is None else priority,
-        max_retries,
-        settings.max_recovery_attempts,
-    )
     try:
-        template = _checked_once(*shared)
+        template = _checked_once(kind, queue, priority, retries, defaults)
     except TypeError:
         # What cannot be remembered is no name and no number.
-        template = _checked_once.__wrapped__(*shared)
+        template = _checked_once.__wrapped__(kind, queue, priority, retries, defaults)
     if group is None and delay is None and run_at is None:
         return template
     return template._replace(
@@ -81,20 +78,31 @@ def template_of(kind: str, options: Options, settings: Settings, now: Instant) -
     )
 
 
+@lru_cache(maxsize=128)
+def _plain(kind: str, defaults: tuple[int, int]) -> NewTask:
+    """Nearly every call says nothing but its kind."""
+    return _checked_once(kind, None, None, None, defaults)
+
+
 @lru_cache(maxsize=128, typed=True)
 def _checked_once(
-    kind: str, queue: str, priority: int, max_retries: int, max_recoveries: int
+    kind: str,
+    queue: str | None,
+    priority: int | None,
+    retries: int | None,
+    defaults: tuple[int, int],
 ) -> NewTask:
     """Programs enqueue few kinds to few queues, so nearly every call finds this done."""
+    max_retries, max_recoveries = defaults
     return NewTask(
         "",
         checked_name(kind, "kind"),
-        checked_name(queue, "queue"),
-        checked_whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
+        DEFAULT_QUEUE if queue is None else checked_name(queue, "queue"),
+        0 if priority is None else checked_whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
         None,
         None,
         0,
-        checked_whole(max_retries, "max_retries", 0, 1_000_000),
+        checked_whole(max_retries if retries is None else retries, "max_retries", 0, 1_000_000),
         max_recoveries,
         None,
     )

@@ -33,6 +33,7 @@ from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Holding
 from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.openers import OpenersLock
+from outlast.store.sqlite.operation import Sole
 from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
@@ -243,6 +244,9 @@ class _NumberedHolding(Holding):
 
 class _PausingGroup(GroupCommit):
     pause: Pause = NoPause()
+
+    def leads_alone(self, sole: Sole) -> bool:
+        return False
 
     def see_through(self, pending: Pending[Any]) -> None:
         context = pending.operation.context

@@ -32,14 +32,15 @@ class FolderWatch:
 
     def __init__(self, *folders: str) -> None:
         self._folders = folders
-        self._watched: _Watched | None = None
+        self.watched: _Watched | None = None
+        """What to ask for unread news, for whoever asks too often to call `is_quiet`."""
         self._is_refused = False
         # Now, at opening: a child forked while a thread imports something waits for ever.
         _host.c_library()
 
     def is_quiet(self) -> bool:
         """Whether nothing has happened since the last `listen`."""
-        watched = self._watched
+        watched = self.watched
         if watched is None:
             return False
         ioctl(watched.number, FIONREAD, watched.unread_bytes)
@@ -47,18 +48,18 @@ class FolderWatch:
 
     def listen(self, begin: bool = True) -> None:
         """Forget what was told so far, and hear of what happens from now on."""
-        watched = self._watched
+        watched = self.watched
         if watched is not None:
             with suppress(BlockingIOError):
                 while read(watched.number, _ALL_NEWS):
                     continue
         elif begin and not self._is_refused:
             try:
-                self._watched = _Watched(_host.watch_names(self._folders))
+                self.watched = _Watched(_host.watch_names(self._folders))
             except OSError:
                 # The user has no more watches, or the system has none at all.
                 self._is_refused = True
 
     def end(self, for_good: bool = False) -> None:
         """Hear of nothing more; unless it is for good, the next `listen` begins anew."""
-        self._watched, self._is_refused = None, for_good
+        self.watched, self._is_refused = None, for_good

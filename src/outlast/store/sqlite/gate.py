@@ -11,6 +11,7 @@ from outlast import _host
 from outlast.errors import QueueStalled, StoreError, StoreUnwritable
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.turns import Turns
+from outlast.store.sqlite.words import GATE, change, mapped
 
 # Who sleeps long loses to whoever just let go: as long as a wait is of the usual kind, a few
 # transactions of others, look often; only a longer one is worth long sleeps.
@@ -78,7 +79,12 @@ class Patience:
 
 
 class WriteGate:
-    """A flock taken before each write transaction; order and fairness, never correctness."""
+    """A flock taken before each write transaction; order and fairness, never correctness.
+
+    Nobody takes it whom nobody waits for: as long as the word in its file stays what it was, a
+    writer goes straight to the engine. Whoever finds the engine busy changes the word, takes the
+    gate, and is followed by all.
+    """
 
     def __init__(self, folder: SideFolder, stall_seconds: float, timeout_seconds: float) -> None:
         self._path = folder.gate
@@ -86,23 +92,44 @@ class WriteGate:
         self._blockage = Blockage()
         self._turns = Turns(folder)
         self._descriptor: int | None = folder.open_file(folder.gate)
+        self.words: memoryview | None = mapped(self._descriptor)
+        """What the processes of this store tell each other, while it is open."""
+        self._word_seen = 0 if self.words is None else self.words[GATE]
+        self._is_ours = False
+        self.writer_pid: Callable[[], int | None] = _nobody
+        """Who has the engine's own write lock; whoever has the gate may be waiting for it."""
 
     def __enter__(self) -> None:
-        """The same as `enter`, for a block."""
-        self.enter()
+        """The gate is ours, whether or not anybody else is known to want it."""
+        self._take_turns()
 
     def __exit__(self, *details: object) -> None:
         """The same as `leave`."""
         self.leave()
 
     def enter(self) -> None:
-        """Wait for our turn; whoever calls this sees to it that `leave` follows."""
+        """Wait for our turn if anybody waits; who calls this sees to it that `leave` follows."""
+        words = self.words
+        if words is None or words[GATE] != self._word_seen or self._turns.contested_writes:
+            self._take_turns()
+
+    def insist(self) -> None:
+        """The engine is busy: have the gate, and have all others come by it."""
+        if not self._is_ours:
+            self._want()
+            self._take_turns()
+
+    def _take_turns(self) -> None:
         descriptor = self._descriptor
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
+        if self.words is not None and self.words[GATE] != self._word_seen:
+            self._word_seen = self.words[GATE]
+            self._turns.others_come()
         if self._turns.contested_writes:
             self._turns.come_back()
         try:
+            self._is_ours = True
             is_free = True
             try:
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
@@ -123,7 +150,10 @@ class WriteGate:
             ) from error
 
     def leave(self) -> None:
-        """Give the gate up."""
+        """Give the gate up, if we have it."""
+        if not self._is_ours:
+            return
+        self._is_ours = False
         descriptor = self._descriptor
         # In a child forked meanwhile it was closed, and its number may be another file's.
         if descriptor is not None:
@@ -133,27 +163,45 @@ class WriteGate:
 
     def _wait_for(self, descriptor: int) -> None:
         turns = self._turns
-        patience = Patience(self._limits_seconds, self._holder, self._blockage, turns.sleep)
+        patience = Patience(self._limits_seconds, self._culprit, self._blockage, turns.sleep)
         turns.stand_in_row()
         while True:
             patience.wait()
             with suppress(BlockingIOError):
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
                 turns.begin()
+                self._want()
                 return
+
+    def _want(self) -> None:
+        """Tell those who pass by that they are not alone; a word that cannot be written is missed
+        by nobody but us, who then try until we find the engine free."""
+        if self.words is not None and self._descriptor is not None:
+            change(self._descriptor, GATE)
+            # Our own word is no news to us, and another's that came in between will be repeated.
+            self._word_seen = self.words[GATE]
 
     @property
     def retries(self) -> int:
         """How often somebody here found it taken and tried again."""
         return self._blockage.times_met
 
-    def _holder(self) -> int | None:
+    def _culprit(self) -> int | None:
+        """Who has the gate, unless it waits for a stopped process itself."""
+        writer = self.writer_pid()
+        if writer is not None and _host.process_state_word(writer):
+            return writer
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]
         return holders[0] if holders else None
 
     def close(self) -> None:
         """Give up the descriptor, and never use its number again."""
+        self.words = None
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
             self._turns.close()
+
+
+def _nobody() -> None:
+    return None

@@ -23,7 +23,7 @@ import apsw
 
 from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.sqlite.members import may_be_a_signals
-from outlast.store.sqlite.operation import Exclusive, Operation
+from outlast.store.sqlite.operation import Exclusive, Operation, Sole
 from outlast.store.sqlite.pending import (
     DECIDED,
     NEW,
@@ -41,7 +41,7 @@ from outlast.store.sqlite.usher import Usher, tell_coroutines
 T = TypeVar("T")
 
 # The usher, who leads for coroutines, is known by the turn it sleeps on.
-Leader = Pending[Any] | Turn
+Leader = Pending[Any] | Turn | Sole
 
 LOOK_UP_SECONDS = 0.1
 LOOK_FOR_ROOM_SECONDS = 0.005
@@ -70,7 +70,8 @@ class GroupCommit:
         self._mutex = threading.RLock()
         self._shared: deque[Pending[Any]] = deque()
         self._alone: deque[Pending[Any]] = deque()
-        self._leader: Leader | None = None
+        self.leader: Leader | None = None
+        """Who commits at the moment, or is to commit next."""
         self._leading_thread = 0
         self._under_way: Group | None = None
         self._usher = Usher(self, later, limits)
@@ -103,15 +104,16 @@ class GroupCommit:
     def see_through(self, pending: Pending[Any]) -> None:
         """Lead, or follow until a leader has decided this operation's fate."""
         try:
-            if self._is_first(pending):
-                self._lead(pending, self._under_way)
+            alone = self._taken_alone(pending) if self.leader is None else None
+            if alone is not None:
+                self._lead(pending, alone)
             if pending.stage != DECIDED:
                 self._lead_or_follow(pending)
         except BaseException:
             self._leave(pending)
             raise
         finally:
-            if self._leader is pending:
+            if self.leader is pending:
                 self._step_down(pending)
             if self._untold:
                 self._tell_all()
@@ -161,13 +163,15 @@ class GroupCommit:
 
     def refuse_inside(self, calls_allowed: int = 0) -> None:
         """Raise if this thread is in the middle of one of our operations."""
+        if isinstance(self.leader, tuple) and self._leading_thread == get_ident():
+            raise StoreError(INSIDE)
         refuse_inside(self, GroupCommit.see_through.__code__, calls_allowed)
 
     def _leave(self, pending: Pending[Any]) -> None:
         """An interrupted caller takes its operation back, or waits for what is under way."""
-        if self._leader is pending:
+        if self.leader is pending:
             self._step_down(pending)
-        while not self.withdraw(pending) and pending.stage == TAKEN and self._leader is not None:
+        while not self.withdraw(pending) and pending.stage == TAKEN and self.leader is not None:
             pending.turn = pending.turn or Turn()
             pending.turn.wait(LOOK_UP_SECONDS)
 
@@ -197,7 +201,7 @@ class GroupCommit:
             self._lead(who)
         finally:
             # There may be two ushers for a moment, and both go by the same turn.
-            if self._leader is who and self._leading_thread == get_ident():
+            if self.leader is who and self._leading_thread == get_ident():
                 self._step_down(who)
         return True
 
@@ -206,27 +210,43 @@ class GroupCommit:
         me = get_ident()
         with self._mutex:
             at_work = self._leading_thread
-            if at_work == me and self._leader is not who:
+            if at_work == me and self.leader is not who:
                 raise StoreError(INSIDE)
             if at_work not in (0, me):
                 return False
-            if self._leader is None or self._leader is who or is_overdue:
-                self._leader = who
+            if self.leader is None or self.leader is who or is_overdue:
+                self.leader = who
                 self._leading_thread = me
                 return True
             return False
 
-    def _is_first(self, pending: Pending[Any]) -> bool:
-        """Whether nobody else is there at all, and this one leads itself: the usual case."""
+    def _taken_alone(self, pending: Pending[Any]) -> Group | None:
+        """A group of this one, which leads itself if nobody else is there: the usual case."""
         with self._mutex:
-            if self._leader or self._under_way or self._shared or self._alone:
-                return False
-            if pending.stage != NEW:
-                return False
-            self._leader, self._leading_thread = pending, get_ident()
-            self._under_way = Group([pending])
+            if self.leader or self._under_way or self._shared or self._alone or pending.stage:
+                return None
+            self.leader, self._leading_thread = pending, get_ident()
+            group = self._under_way = Group((pending,))
             pending.stage = TAKEN
+            return group
+
+    def leads_alone(self, sole: Sole) -> bool:
+        """Whether nobody else is there, and this thread leads for a statement that needs no group
+        until `lets_others_lead`."""
+        with self._mutex:
+            if self.leader or self._under_way or self._shared or self._alone:
+                return False
+            self.leader, self._leading_thread = sole, get_ident()
             return True
+
+    def lets_others_lead(self, sole: Sole) -> None:
+        """Give up the lead, if it was that statement's."""
+        if self.leader is sole:
+            with self._mutex:
+                if not (self._shared or self._alone):
+                    self.leader, self._leading_thread = None, 0
+                    return
+            self._step_down(sole)
 
     def _lead(self, who: Leader, group: Group | None = None) -> None:
         """Commit one group, answer it, and let the next one lead."""
@@ -266,19 +286,19 @@ class GroupCommit:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
             group = self._under_way
-            if not (self._shared or self._alone or group is None) and (
-                len(group.members) == 1
-                and group.members[0] is who
-                and who.stage == DECIDED
-                and who.ear is None
+            if (
+                not (self._shared or self._alone or group is None)
+                and group.members == (who,)
+                and group.members[0].stage == DECIDED
+                and group.members[0].ear is None
             ):
-                # Nobody waits, and nobody has to be told.
-                self._under_way, self._leading_thread, self._leader = None, 0, None
+                # A group of `_taken_alone`: nobody waits, and nobody has to be told.
+                self._under_way, self._leading_thread, self.leader = None, 0, None
                 return
             group = self._conclude(who)
-            self._leader = self._successor(group)
+            self.leader = self._successor(group)
             self._leading_thread = 0
-            next_turn = _turn_of(self._leader) or (self._shared[0].turn if self._shared else None)
+            next_turn = _turn_of(self.leader) or (self._shared[0].turn if self._shared else None)
         if next_turn is not None:
             next_turn.wake()
         if next_turn is self._usher.turn:
@@ -345,4 +365,6 @@ class GroupCommit:
 
 
 def _turn_of(leader: Leader | None) -> Turn | None:
-    return leader.turn if isinstance(leader, Pending) else leader
+    if isinstance(leader, Pending):
+        return leader.turn
+    return leader if isinstance(leader, Turn) else None

@@ -16,6 +16,13 @@ def sql(name: str) -> str:
 
 
 @cache
+def shortened(name: str) -> str:
+    """The same without remarks and line breaks: a text is looked up by all of its letters."""
+    lines = (line.strip() for line in sql(name).splitlines())
+    return " ".join(line for line in lines if not line.startswith("--"))
+
+
+@cache
 def rows_of(name: str, count: int) -> str:
     """A statement about several rows at once: the file's row of values, so many times."""
     head, rest = sql(name).split("-- one of these for each row\n")

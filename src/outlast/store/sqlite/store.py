@@ -1,6 +1,7 @@
 """The store opened to serve: each verb is one operation handed to the writer."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -77,6 +78,10 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         trace: Trace | None = None,
     ) -> list[str]:
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
+        if not also and trace is None and self._group.leader is None:
+            sole = enqueue.sole_of(new, now)
+            if sole is not None and self._stored_at_once(sole, LOOKING_FOR_WORK):
+                return sole[2]
         return self.add_soon(new, now, also, trace).result()
 
     def add_soon(
@@ -87,6 +92,23 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         trace: Trace | None = None,
     ) -> Pending[list[str]]:
         """The future of such an insertion."""
+        if also or trace is not None:
+            return self._add_with_more(new, now, also, trace)
+        return self._group.submit(
+            Operation(
+                "enqueue", partial(enqueue.add, new, now), map(_ID_OF, new),
+                len(new) > SHARED_LIMIT, enqueue.add_together, (new, now), LOOKING_FOR_WORK,
+            )
+        )  # fmt: skip
+
+    def _add_with_more(
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement],
+        trace: Trace | None,
+    ) -> Pending[list[str]]:
+        """What brings rows of its own along is not merged with other callers'."""
 
         def operation(tx: Transaction) -> Ids:
             ids = enqueue.add_tasks(tx, new, now)
@@ -97,11 +119,8 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
             return ids
 
         is_alone = bool(also) or len(new) > SHARED_LIMIT
-        task_ids = map(_ID_OF, new)
-        # What is traced brings rows of its own along, and is not merged with other callers'.
-        together, inputs = None if trace else enqueue.add_together, (new, now)
-        return self._group.submit(
-            Operation("enqueue", operation, task_ids, is_alone, together, inputs, LOOKING_FOR_WORK)
+        return self._submit(
+            "enqueue", operation, map(_ID_OF, new), alone=is_alone, wakes=LOOKING_FOR_WORK
         )
 
     def settle(

@@ -64,13 +64,16 @@ class Turns:
 
     def stand_in_row(self) -> None:
         """The gate is taken: wait to be called."""
-        if not self._is_bell_known:
-            self._bell, self._is_bell_known = Bell.of(self._folder), True
+        self._know_the_bell()
         if self._bell is not None:
             self._bell.stand_in_row()
             now = time.monotonic()
             was_called = now - self._called_at < _CALLED_LATELY_SECONDS
             self._relies_on_calls = was_called and now - self._left_at < _WRITES_ON_SECONDS
+
+    def _know_the_bell(self) -> None:
+        if not self._is_bell_known:
+            self._bell, self._is_bell_known = Bell.of(self._folder), True
 
     def sleep(self, usual_seconds: float) -> None:
         """Until we are called: for the usual time, or longer if calls are to be relied on."""
@@ -83,11 +86,15 @@ class Turns:
         if self._bell.wait(usual_seconds):
             self._called_at = time.monotonic()
 
+    def others_come(self) -> None:
+        """Somebody has waited, perhaps for us, and may be rung for from now on."""
+        self._know_the_bell()
+        self.contested_writes = _CONTESTED_WRITES
+
     def begin(self) -> None:
         """We waited, and the gate is ours."""
-        if self._bell is not None:
-            self.contested_writes = _CONTESTED_WRITES
-            self._begin(time.monotonic())
+        self.contested_writes = _CONTESTED_WRITES
+        self._begin(time.monotonic())
 
     def _begin(self, now: float) -> None:
         self._writes, self._ends_at = 0, now + _TURN_SECONDS

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from os import stat
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from outlast import _host
@@ -20,6 +21,7 @@ from outlast.logs import logger
 from outlast.store.sqlite.deaths import DeathWatch, Watching
 from outlast.store.sqlite.files import Likeness, SideFolder, is_settled
 from outlast.store.sqlite.sockets import NEW, DatagramSocket, WakeFolder
+from outlast.store.sqlite.words import EARS, change_in
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,6 +30,9 @@ log = logger("outlast.store")
 
 _LONGEST_WAIT_SECONDS = 86_400.0
 _LONGEST_QUEUE = 1024
+
+# How long no word is taken for nobody new: who listens may not be able to write one.
+_BY_WORD_SECONDS = 0.02
 
 
 class Topic(StrEnum):
@@ -222,10 +227,18 @@ class Wakeups:
         self._path = str(folder.wake)
         self._door: WakeFolder | None = None
         self._seen = _NOTHING
+        # Changed by whoever begins to listen; read before each look at the folder.
+        self._words: memoryview | None = None
+        self._word_seen = 0
+        self._heard_until = 0.0
         self._waiters: set[Waiter] = set()
         self._is_closed = False
         self._has_complained = False
         self.deaths = DeathWatch()
+
+    def heed(self, words: memoryview | None) -> None:
+        """From now on, who begins to listen is learned of by a word, and looked for if it came."""
+        self._words = words
 
     def waiter(self, topics: frozenset[Topic]) -> Waiter:
         """An ear that every later `tell` reaches; where none can be made, one that only sleeps."""
@@ -233,6 +246,7 @@ class Wakeups:
         try:
             door = self._open(os.lstat(self._path))
             ear = _Ear(door, topics, self._folder.likeness())
+            change_in(self._folder.gate, EARS)
         except OSError as error:
             self._complain(error)
         deaths = None if topics.isdisjoint(_OF_THE_LIVING) else self.deaths
@@ -252,13 +266,11 @@ class Wakeups:
 
     def tell(self, topics: frozenset[Topic]) -> None:
         """Hint to all who wait for one of these; what cannot be told is found by polling."""
-        if self._is_closed or not topics:
-            return
+        words = self._words
         try:
-            changed_ns, door, names = self._seen
-            # A folder that was moved or removed has another time, too.
-            if door is None or stat(door.number).st_ctime_ns != changed_ns:
-                _, door, names = self._look()
+            if words is None or words[EARS] != self._word_seen or monotonic() > self._heard_until:
+                self._look_again(words)
+            _, door, names = self._seen
             for name, wanted in names:
                 if door is not None and not wanted.isdisjoint(topics):
                     door.send(name)
@@ -266,11 +278,21 @@ class Wakeups:
             # The commit stands; a hint is not worth an error in its place.
             log.debug("nobody could be woken: %s", error)
 
+    def _look_again(self, words: memoryview | None) -> None:
+        if words is not None:
+            # Before the look: what comes later changes it again.
+            self._word_seen = words[EARS]
+        changed_ns, door, _ = self._seen
+        # A folder that was moved or removed has another time, too.
+        if not self._is_closed and (door is None or stat(door.number).st_ctime_ns != changed_ns):
+            self._look()
+        self._heard_until = monotonic() + _BY_WORD_SECONDS
+
     def look_anew(self) -> None:
         """The side folder is another: whom there is to tell is found out with the next commit."""
-        self._seen = _NOTHING
+        self._seen, self._heard_until = _NOTHING, 0.0
 
-    def _look(self) -> _Seen:
+    def _look(self) -> None:
         """List the folder; remember it only if no later change can have the same time."""
         looked_at_ns = time.time_ns()
         found = os.lstat(self._path)
@@ -284,7 +306,6 @@ class Wakeups:
                 names.append((name, frozenset(_LETTERS[letter] for letter in letters)))
         changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
         self._seen = _Seen(changed_ns, door, tuple(names))
-        return self._seen
 
     def _open(self, found: os.stat_result) -> WakeFolder:
         door = self._door
@@ -307,7 +328,7 @@ class Wakeups:
         for waiter in list(self._waiters):
             waiter.close()
         self.deaths.close()
-        self._door, self._seen = None, _NOTHING
+        self._door, self._seen, self._words = None, _NOTHING, None
 
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""

@@ -11,14 +11,14 @@ import apsw
 
 from outlast import _probe
 from outlast._probe import probe
-from outlast.errors import SecondSqliteCopy, StoreReplaced
+from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreReplaced
 from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.members import run_alone, run_members
-from outlast.store.sqlite.operation import Exclusive
+from outlast.store.sqlite.operation import Exclusive, Sole
 from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import Transaction
@@ -49,16 +49,58 @@ class Writer:
         self._mutex = threading.RLock()
         self._closed = False
         self._is_quiet = False
+        # Who is told that the commit is sent: nobody's group, unless there is another.
+        self._nobodys = self._group = Group(())
         self.wal_pages = 0
         self.commits = 0
         # Waiting is ours to do: the engine's own handler could not name whom we wait for.
         connection.set_busy_timeout(0)
         connection.set_wal_hook(self._count_pages)
+        gate.writer_pid = guard.writer_pid
+        connection.set_commit_hook(self._is_to_be_refused)
 
     def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self.wal_pages = pages
         self.commits += 1
         return apsw.SQLITE_OK
+
+    def _is_to_be_refused(self) -> bool:
+        """Asked by the engine when all is written and nothing is sent; says that it will be."""
+        if not self._guard.locks_stand():
+            raise SecondSqliteCopy(self._lost_locks())
+        self._group.commit_sent = True
+        return False
+
+    def stores_at_once(self, sole: Sole) -> bool:
+        """Run a statement that is a transaction by itself: one round of the engine, not three.
+
+        False when nothing was stored, or surely not for good: the longer way finds out why.
+        """
+        this = self._nobodys
+        text, values, task_ids = sole
+        with self._mutex:
+            if self._closed:
+                return False
+            self._gate.enter()
+            try:
+                self._guard.check_files()
+                this.commit_sent = False
+                self._tx.execute(text, values)
+                # Without this it is part of a transaction that somebody has left open.
+                is_stored = this.commit_sent
+            except apsw.Error as error:
+                if this.commit_sent:
+                    raise OutcomeUnknown(task_ids, error) from error
+                is_stored = False
+            finally:
+                self._gate.leave()
+        try:
+            self._guard.check_files()
+        except StoreReplaced as error:
+            if is_stored:
+                raise OutcomeUnknown(task_ids, error) from error
+            raise
+        return is_stored
 
     def commit(self, group: Group) -> None:
         """Run a group's operations in one synced transaction and decide the fate of each.
@@ -72,10 +114,12 @@ class Writer:
             self._gate.enter()
             try:
                 self._guard.check_files()
+                self._group = group
                 waiting = self._attempt(group, group.members)
                 while waiting:
                     waiting = self._attempt(group, waiting, merging=False)
             finally:
+                self._group = self._nobodys
                 self._gate.leave()
         try:
             self._guard.check_files()
@@ -102,8 +146,6 @@ class Writer:
                 return () if live is not None else _undecided(members)
             if _probe.is_armed:
                 probe(f"{_named_for(members)}.written")
-            if not self._guard.locks_stand():
-                raise SecondSqliteCopy(self._lost_locks())
             self._commit(group, live)
         except apsw.Error as error:
             self._fail(members, error)
@@ -156,6 +198,7 @@ class Writer:
         self._blockage.last_met = NEVER
 
     def _wait_and_begin(self) -> None:
+        self._gate.insist()
         patience = Patience(self._limits_seconds, self._guard.writer_pid, self._blockage)
         while True:
             patience.wait()
@@ -176,16 +219,12 @@ class Writer:
 
     def _commit(self, group: Group, members: Sequence[Pending[Any]]) -> None:
         try:
-            group.commit_sent = True
             self._tx.control("COMMIT")
-        except apsw.ConstraintError as error:
-            # A deferred constraint was checked before anything was sent to the log.
-            group.commit_sent = False
-            self._fail(members, error)
         except BaseException as error:
             if self._connection.in_transaction:
                 # Only what never began to be committed is still open.
                 group.commit_sent = False
+            if not group.commit_sent:
                 raise
             for member in members:
                 member.doubt(error)
