@@ -7,6 +7,7 @@ written, is found out by other means a little later.
 
 import mmap
 import os
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -23,6 +24,8 @@ _WORD_BYTES = 8
 def mapped(descriptor: int) -> memoryview | None:
     """The words of a file as everybody sees them, from now on; None where that cannot be had."""
     with suppress(OSError, ValueError):
+        if not _is_nothing_else(descriptor):
+            return None
         # One that is shorter than what is mapped would end the process that reads it.
         if os.fstat(descriptor).st_size < mmap.PAGESIZE:
             os.ftruncate(descriptor, mmap.PAGESIZE)
@@ -43,6 +46,13 @@ def change_in(path: Path, place: int) -> None:
     with suppress(OSError):
         descriptor = open_existing(path)
         try:
-            change(descriptor, place)
+            if _is_nothing_else(descriptor):
+                change(descriptor, place)
         finally:
             os.close(descriptor)
+
+
+def _is_nothing_else(descriptor: int) -> bool:
+    """Whether this is a file with no other name: nothing is ever written into somebody's data."""
+    found = os.fstat(descriptor)
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

@@ -164,14 +164,19 @@ class Writer:
         with self._mutex:
             if self._closed:
                 raise Closed(_CLOSED)
-            with self._gate:
+            self._gate.insist()
+            try:
                 self._guard.check_files()
                 if not self._guard.canary_stands():
                     raise SecondSqliteCopy(self._lost_locks())
-                try:
-                    pending.ran(operation.action(self._connection))
-                except apsw.Error as error:
-                    raise explained(error, operation.context, self._path) from error
+                # Whoever was inside without the gate has left; whoever comes now takes it.
+                self._begin()
+                self._roll_back()
+                pending.ran(operation.action(self._connection))
+            except apsw.Error as error:
+                raise explained(error, operation.context, self._path) from error
+            finally:
+                self._gate.leave()
         pending.succeed()
 
     def rescue_unlinked_log(self) -> None:
