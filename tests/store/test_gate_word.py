@@ -97,29 +97,20 @@ def test_its_own_call_is_no_news_to_it(
 def test_who_has_waited_calls_again_so_that_nobody_forgets_it(
     gates: tuple[WriteGate, WriteGate], locking: Locking, folder: SideFolder
 ) -> None:
+    """Else a third, which has written for long without meeting anybody, would pass by for ever."""
     one, other = gates
+    third = WriteGate(folder, 60, 60)
     other.insist()
-    for _ in range(20):
-        assert not passes_alone(one, other, locking)
     other.leave()
-    assert [passes(one, locking) for _ in range(33)][-2:] == [False, True]
-
-
-def passes_alone(one: WriteGate, other: WriteGate, locking: Locking) -> bool:
-    """`other` has the gate; `one` comes, waits for it, and is let through."""
-
-    def pass_through() -> None:
-        one.enter()
-        one.leave()
-
-    waiter = threading.Thread(target=pass_through)
-    locking.clear()
-    waiter.start()
-    wait_until(lambda: len(locking) > 2)
-    other.leave()
+    while not passes(third, locking):
+        continue
+    with other:
+        waiter = threading.Thread(target=passes, args=(one, locking))
+        waiter.start()
+        wait_until(lambda: one.retries > 0)
     waiter.join(PATIENCE_SECONDS)
-    other.insist()
-    return not locking
+    assert not passes(third, locking)
+    third.close()
 
 
 def test_a_gate_that_cannot_be_mapped_is_taken_each_time(
