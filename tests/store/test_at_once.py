@@ -8,8 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy
+from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy, StoreError
+from outlast.store.sqlite.flush import Flusher
+from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.operation import Sole
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
 from tests.store.trace import Trace
@@ -147,6 +150,82 @@ def test_an_interruption_inside_stores_nothing_and_is_raised(
             app.enqueue("work", id="lost")
     app.enqueue("work", id="next")
     assert [task.id for task in app.tasks()] == ["next"]
+
+
+def test_one_who_is_struck_on_its_way_out_leads_no_longer(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal's exception where the lead is given up; others would wait for ever."""
+    app.open()
+    real, strikes = GroupCommit.lets_others_lead, iter([KeyboardInterrupt])
+
+    def struck(group: GroupCommit, sole: Sole) -> None:
+        for strike in strikes:
+            raise strike
+        real(group, sole)
+
+    monkeypatch.setattr(GroupCommit, "lets_others_lead", struck)
+    with pytest.raises(KeyboardInterrupt):
+        app.enqueue("work", id="a")
+    assert store_of(app)._group.leader is None
+    app.enqueue("work", id="b")
+    assert len(app.tasks()) == 2
+
+
+def test_closing_from_inside_is_refused_to_the_end(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a signal's handler, where the commit is done and its flush is called for."""
+    app.open()
+    refused: list[str] = []
+
+    def close_inside(flusher: Flusher, log_size: object) -> None:
+        with pytest.raises(StoreError) as caught:
+            app.close()
+        refused.append(str(caught.value))
+
+    with monkeypatch.context() as inside:
+        inside.setattr(Flusher, "look_at", close_inside)
+        app.enqueue("work")
+    assert len(refused) == 1
+    assert "inside one of its own operations" in refused[0]
+
+
+def test_a_fork_on_top_of_it_is_not_taken_for_one_between_operations(app: Outlast) -> None:
+    """The engine knows of no transaction while a statement is one by itself."""
+    app.open()
+    writer = store_of(app)._database.writer
+    asked: list[bool] = []
+    with pytest.MonkeyPatch.context() as inside:
+        stand = FileGuard.locks_stand
+
+        def fork_here(guard: FileGuard) -> bool:
+            asked.append(writer.quiesce(0))
+            return stand(guard)
+
+        inside.setattr(FileGuard, "locks_stand", fork_here)
+        app.enqueue("work")
+    assert asked == [False]
+    assert writer.quiesce(0)
+    writer.resume()
+
+
+def test_a_flush_that_is_struck_leaves_no_transaction(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.enqueue("work")
+    writer = store_of(app)._database.writer
+    real, strikes = writer._roll_back, iter([KeyboardInterrupt])
+
+    def struck() -> None:
+        for strike in strikes:
+            raise strike
+        real()
+
+    monkeypatch.setattr(writer, "_roll_back", struck)
+    with pytest.raises(KeyboardInterrupt):
+        app.flush_wal("passive")
+    assert not writer._connection.in_transaction
 
 
 def test_the_descriptor_count_does_not_grow(app: Outlast) -> None:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,9 +49,19 @@ def folder(database: Path) -> SideFolder:
 
 
 @pytest.fixture
-def gates(folder: SideFolder) -> Iterator[tuple[WriteGate, WriteGate]]:
-    """Two processes' ends of it; they share nothing but the file."""
+def ticking(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    ticking = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(gate, "monotonic", lambda: ticking.now)
+    return ticking
+
+
+@pytest.fixture
+def gates(folder: SideFolder, ticking: SimpleNamespace) -> Iterator[tuple[WriteGate, WriteGate]]:
+    """Two processes' ends of it; they share nothing but the file. Both have just had it."""
     both = WriteGate(folder, 60, 60), WriteGate(folder, 60, 60)
+    for one in both:
+        with one:
+            pass
     yield both
     for one in both:
         one.close()
@@ -64,8 +75,10 @@ def passes(one: WriteGate, locking: Locking) -> bool:
     return not locking
 
 
-def test_a_lone_writer_asks_for_no_lock(app: Outlast, locking: Locking) -> None:
-    app.open()
+def test_a_lone_writer_asks_for_no_lock(
+    app: Outlast, locking: Locking, ticking: SimpleNamespace
+) -> None:
+    app.enqueue("work")
     locking.clear()
     for _ in range(10):
         app.enqueue("work")
@@ -95,15 +108,20 @@ def test_its_own_call_is_no_news_to_it(
 
 
 def test_who_has_waited_calls_again_so_that_nobody_forgets_it(
-    gates: tuple[WriteGate, WriteGate], locking: Locking, folder: SideFolder
+    gates: tuple[WriteGate, WriteGate],
+    locking: Locking,
+    folder: SideFolder,
+    ticking: SimpleNamespace,
 ) -> None:
     """Else a third, which has written for long without meeting anybody, would pass by for ever."""
     one, other = gates
     third = WriteGate(folder, 60, 60)
+    ticking.now += 0.01
     other.insist()
     other.leave()
     while not passes(third, locking):
         continue
+    ticking.now += 0.01
     with other:
         waiter = threading.Thread(target=passes, args=(one, locking))
         waiter.start()
@@ -111,6 +129,35 @@ def test_who_has_waited_calls_again_so_that_nobody_forgets_it(
     waiter.join(PATIENCE_SECONDS)
     assert not passes(third, locking)
     third.close()
+
+
+def test_who_finds_the_engine_busy_behind_the_gate_calls_all_the_same(
+    gates: tuple[WriteGate, WriteGate], locking: Locking
+) -> None:
+    """It has the gate already, and somebody passes it by."""
+    one, other = gates
+    with other:
+        other.insist()
+        assert other._is_ours
+    assert not passes(one, locking)
+
+
+def test_one_that_passes_by_looks_in_from_time_to_time(
+    gates: tuple[WriteGate, WriteGate], locking: Locking, ticking: SimpleNamespace
+) -> None:
+    """Another version may wait there, or somebody who cannot write a word."""
+    one, _ = gates
+    ticking.now += 0.019
+    assert passes(one, locking)
+    ticking.now += 0.002
+    assert [passes(one, locking) for _ in range(2)] == [False, True]
+
+
+def test_the_words_have_a_place_on_the_disk(
+    folder: SideFolder, gates: tuple[WriteGate, WriteGate]
+) -> None:
+    """To read one that has none, on a full disk in memory, would end the process."""
+    assert folder.gate.stat().st_blocks > 0
 
 
 def test_a_gate_that_cannot_be_mapped_is_taken_each_time(

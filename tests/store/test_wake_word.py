@@ -92,6 +92,22 @@ def test_one_who_cannot_write_a_word_is_told_twenty_milliseconds_later(
         assert waiter.wait(0)
 
 
+def test_a_look_that_failed_is_made_again(
+    committer: Committer, listener: Wakeups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word is known when the look has succeeded, and not before."""
+
+    def failing(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    with listener.waiter(WORK) as waiter:
+        with monkeypatch.context() as short:
+            short.setattr(Wakeups, "_look", failing)
+            committer.tells()
+        committer.tells()
+        assert waiter.wait(0)
+
+
 def test_nothing_is_written_into_a_file_that_has_another_name(
     folder: SideFolder, tmp_path: Path, listener: Wakeups
 ) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
+from time import monotonic
 
 from outlast import _host
 from outlast.errors import QueueStalled, StoreError, StoreUnwritable
@@ -21,6 +22,11 @@ _USUAL_TRIES = 200
 _LONGEST_WAIT_SECONDS = 0.02
 _SAME_BLOCKAGE_SECONDS = 0.2
 NEVER = float("-inf")
+
+# Who passes the gate by takes it once in so long: not everybody that waits can write a word.
+_ALONE_SECONDS = 0.02
+# A word is good for 32 writes of each of the others, which take longer than this.
+_HEARD_SECONDS = 0.004
 
 _EXCLUSIVE_OR_NOT_AT_ALL = LOCK_EX | LOCK_NB
 
@@ -92,10 +98,12 @@ class WriteGate:
         self._blockage = Blockage()
         self._turns = Turns(folder)
         self._descriptor: int | None = folder.open_file(folder.gate)
-        self.words: memoryview | None = mapped(self._descriptor)
+        self.words: memoryview | None = mapped(folder.gate, self._descriptor)
         """What the processes of this store tell each other, while it is open."""
         self._word_seen = 0 if self.words is None else self.words[GATE]
         self._is_ours = False
+        self._alone_until = 0.0
+        self._wanted_at = NEVER
         self.writer_pid: Callable[[], int | None] = _nobody
         """Who has the engine's own write lock; whoever has the gate may be waiting for it."""
 
@@ -110,13 +118,18 @@ class WriteGate:
     def enter(self) -> None:
         """Wait for our turn if anybody waits; who calls this sees to it that `leave` follows."""
         words = self.words
-        if words is None or words[GATE] != self._word_seen or self._turns.contested_writes:
+        if (
+            words is None
+            or words[GATE] != self._word_seen
+            or self._turns.contested_writes
+            or monotonic() > self._alone_until
+        ):
             self._take_turns()
 
     def insist(self) -> None:
         """The engine is busy: have the gate, and have all others come by it."""
+        self._want()
         if not self._is_ours:
-            self._want()
             self._take_turns()
 
     def _take_turns(self) -> None:
@@ -138,6 +151,7 @@ class WriteGate:
             if not is_free:
                 self._wait_for(descriptor)
             self._blockage.last_met = NEVER
+            self._alone_until = monotonic() + _ALONE_SECONDS
         except BaseException as error:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             with suppress(OSError):
@@ -170,13 +184,15 @@ class WriteGate:
             with suppress(BlockingIOError):
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
                 turns.begin()
-                self._want()
+                if monotonic() - self._wanted_at > _HEARD_SECONDS:
+                    self._want()
                 return
 
     def _want(self) -> None:
         """Tell those who pass by that they are not alone; a word that cannot be written is missed
         by nobody but us, who then try until we find the engine free."""
         if self.words is not None and self._descriptor is not None:
+            self._wanted_at = monotonic()
             change(self._descriptor, GATE)
             # Our own word is no news to us, and another's that came in between will be repeated.
             self._word_seen = self.words[GATE]

@@ -54,4 +54,6 @@ class Exclusive(msgspec.Struct, Generic[T], frozen=True, eq=False):
     alone: bool = True
     wakes: frozenset[Topic] = NOBODY
     in_doubt: None = None
+    # It comes after whoever writes already, with or without the gate.
+    is_flush: bool = False
     is_exclusive: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 import apsw
@@ -35,6 +35,7 @@ from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation
 from outlast.store.sqlite.pending import Group, Pending
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.reentry import refuse_inside
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.wake import Topic
 
@@ -101,14 +102,14 @@ class Serving(SqliteReads):
     def flush_wal(self, mode: str) -> FlushResult:
         """Move the log's content into the main file."""
         return self._group.submit(
-            Exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode))
+            Exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode), is_flush=True)
         ).result()
 
     def _flush_due(self, mode: str, least_frames: int) -> FlushResult | None:
         def action(sqlite: apsw.Connection) -> FlushResult | None:
             return flush_what_is_due(sqlite, mode, least_frames)
 
-        return self._group.submit(Exclusive("flushing the WAL", action)).result()
+        return self._group.submit(Exclusive("flushing the WAL", action, is_flush=True)).result()
 
     def retries(self) -> int:
         """How often the writers of this process have found the write lock taken."""
@@ -159,7 +160,12 @@ class Serving(SqliteReads):
                 self._reconnect(database)
             raise
         finally:
-            self._group.lets_others_lead(sole)
+            try:
+                self._group.lets_others_lead(sole)
+            finally:
+                # A signal's exception may have struck before it did.
+                if self._group.leader is sole:
+                    self._group.lets_others_lead(sole)
         self._wakeups.tell(wakes)
         self._flusher.look_at(database.writer)
         return True
@@ -250,6 +256,7 @@ class Serving(SqliteReads):
     def refuse_inside(self) -> None:
         """Closing on top of a call of this same thread would pull its files away under it."""
         self._group.refuse_inside()
+        refuse_inside(self, Serving._stored_at_once.__code__)
 
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, flush, and let go of the files."""
@@ -334,8 +341,10 @@ class Serving(SqliteReads):
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without unlocking it."""
         self.closed = True
-        self._wakeups.abandon()
-        self._database.abandon()
-        self._holding.abandon()
-        self._gate.close()
-        self._openers.release()
+        with ExitStack() as letting_go:
+            # Each of them, whatever becomes of the others.
+            letting_go.callback(self._openers.release)
+            letting_go.callback(self._gate.close)
+            letting_go.callback(self._holding.abandon)
+            letting_go.callback(self._database.abandon)
+            letting_go.callback(self._wakeups.abandon)

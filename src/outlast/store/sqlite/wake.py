@@ -214,6 +214,8 @@ class _Seen(NamedTuple):
     changed_ns: int
     door: WakeFolder | None
     names: tuple[tuple[str, frozenset[Topic]], ...]
+    # The listeners' word before the look: whoever came later has changed it again.
+    word: int = 0
 
 
 _NOTHING = _Seen(0, None, ())
@@ -229,7 +231,6 @@ class Wakeups:
         self._seen = _NOTHING
         # Changed by whoever begins to listen; read before each look at the folder.
         self._words: memoryview | None = None
-        self._word_seen = 0
         self._heard_until = 0.0
         self._waiters: set[Waiter] = set()
         self._is_closed = False
@@ -268,9 +269,9 @@ class Wakeups:
         """Hint to all who wait for one of these; what cannot be told is found by polling."""
         words = self._words
         try:
-            if words is None or words[EARS] != self._word_seen or monotonic() > self._heard_until:
+            if words is None or words[EARS] != self._seen.word or monotonic() > self._heard_until:
                 self._look_again(words)
-            _, door, names = self._seen
+            _, door, names, _ = self._seen
             for name, wanted in names:
                 if door is not None and not wanted.isdisjoint(topics):
                     door.send(name)
@@ -279,20 +280,22 @@ class Wakeups:
             log.debug("nobody could be woken: %s", error)
 
     def _look_again(self, words: memoryview | None) -> None:
-        if words is not None:
-            # Before the look: what comes later changes it again.
-            self._word_seen = words[EARS]
-        changed_ns, door, _ = self._seen
+        word = 0 if words is None else words[EARS]
+        changed_ns, door, names, _ = self._seen
+        if self._is_closed:
+            return
         # A folder that was moved or removed has another time, too.
-        if not self._is_closed and (door is None or stat(door.number).st_ctime_ns != changed_ns):
-            self._look()
+        if door is None or stat(door.number).st_ctime_ns != changed_ns:
+            self._look(word)
+        else:
+            self._seen = _Seen(changed_ns, door, names, word)
         self._heard_until = monotonic() + _BY_WORD_SECONDS
 
     def look_anew(self) -> None:
         """The side folder is another: whom there is to tell is found out with the next commit."""
         self._seen, self._heard_until = _NOTHING, 0.0
 
-    def _look(self) -> None:
+    def _look(self, word: int) -> None:
         """List the folder; remember it only if no later change can have the same time."""
         looked_at_ns = time.time_ns()
         found = os.lstat(self._path)
@@ -305,7 +308,7 @@ class Wakeups:
             elif rest and _LETTERS.keys() >= set(letters):
                 names.append((name, frozenset(_LETTERS[letter] for letter in letters)))
         changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
-        self._seen = _Seen(changed_ns, door, tuple(names))
+        self._seen = _Seen(changed_ns, door, tuple(names), word)
 
     def _open(self, found: os.stat_result) -> WakeFolder:
         door = self._door

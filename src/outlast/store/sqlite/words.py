@@ -21,15 +21,25 @@ GATE, EARS = 0, 1
 _WORD_BYTES = 8
 
 
-def mapped(descriptor: int) -> memoryview | None:
-    """The words of a file as everybody sees them, from now on; None where that cannot be had."""
+def mapped(path: Path, descriptor: int) -> memoryview | None:
+    """The words of an open file as everybody sees them, from now on; None where it cannot be.
+
+    By an opening of its own: a lock lives as long as any copy of the descriptor that took it.
+    """
     with suppress(OSError, ValueError):
-        if not _is_nothing_else(descriptor):
+        found = os.fstat(descriptor)
+        if not _is_nothing_else(found):
             return None
-        # One that is shorter than what is mapped would end the process that reads it.
-        if os.fstat(descriptor).st_size < mmap.PAGESIZE:
-            os.ftruncate(descriptor, mmap.PAGESIZE)
-        return memoryview(mmap.mmap(descriptor, mmap.PAGESIZE, prot=mmap.PROT_READ)).cast("Q")
+        if found.st_size < mmap.PAGESIZE or not found.st_blocks:
+            # What is mapped and has no place on the disk would end the process that reads it.
+            os.pwrite(descriptor, b"\0", mmap.PAGESIZE - 1)
+        own = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.path.samestat(os.fstat(own), found):
+                words = mmap.mmap(own, mmap.PAGESIZE, prot=mmap.PROT_READ)
+                return memoryview(words).cast("Q")
+        finally:
+            os.close(own)
     return None
 
 
@@ -44,15 +54,16 @@ def change(descriptor: int, place: int) -> None:
 def change_in(path: Path, place: int) -> None:
     """The same for whoever has not opened the file; where there is none, nobody reads it."""
     with suppress(OSError):
+        # Before it is opened: closing another name of the database would drop its locks.
+        if not _is_nothing_else(path.lstat()):
+            return
         descriptor = open_existing(path)
         try:
-            if _is_nothing_else(descriptor):
-                change(descriptor, place)
+            change(descriptor, place)
         finally:
             os.close(descriptor)
 
 
-def _is_nothing_else(descriptor: int) -> bool:
+def _is_nothing_else(found: os.stat_result) -> bool:
     """Whether this is a file with no other name: nothing is ever written into somebody's data."""
-    found = os.fstat(descriptor)
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

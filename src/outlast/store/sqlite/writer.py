@@ -21,6 +21,7 @@ from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive, Sole
 from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
+from outlast.store.sqlite.reentry import is_ours
 from outlast.store.sqlite.transaction import Transaction
 
 log = logger("outlast.store")
@@ -169,13 +170,16 @@ class Writer:
                 self._guard.check_files()
                 if not self._guard.canary_stands():
                     raise SecondSqliteCopy(self._lost_locks())
-                # Whoever was inside without the gate has left; whoever comes now takes it.
-                self._begin()
-                self._roll_back()
+                if operation.is_flush:
+                    # Whoever was inside without the gate has left, and who comes takes it.
+                    self._begin()
+                    self._roll_back()
                 pending.ran(operation.action(self._connection))
             except apsw.Error as error:
                 raise explained(error, operation.context, self._path) from error
             finally:
+                if self._connection.in_transaction:
+                    self._roll_back()
                 self._gate.leave()
         pending.succeed()
 
@@ -271,6 +275,9 @@ class Writer:
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: wait until no operation is under way, and hold the next ones off."""
+        if is_ours(self._mutex):
+            # A signal's handler forks on top of an operation; it may look as if none were begun.
+            return False
         self._is_quiet = self._mutex.acquire(timeout=timeout_seconds)
         if self._is_quiet and self._connection.in_transaction:
             self._mutex.release()
