@@ -5,10 +5,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outlast import AsyncOutlast, LeaseLost, Outlast
+from outlast.aio.hop import Hop
 from tests.aio.test_cancelling import nobody_can_write, under_way
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
@@ -82,6 +84,33 @@ def _until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def test_what_was_taken_stays_taken_though_its_loop_is_closed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread that ran the call looks after the loop's result last, and may come late to it."""
+    awaited, closed, looked = threading.Event(), threading.Event(), threading.Event()
+    undone: list[bool] = []
+    real = Hop._undo_unseen
+
+    def late(hop: Hop, *args: Any) -> None:
+        closed.wait(60)
+        real(hop, *args)
+        looked.set()
+
+    monkeypatch.setattr(Hop, "_undo_unseen", late)
+    hop = Hop(1)
+
+    async def main() -> bool:
+        asyncio.get_running_loop().call_soon(awaited.set)
+        return await hop.undone_if_cancelled(lambda: awaited.wait(60), undone.append)
+
+    assert asyncio.run(main())
+    closed.set()
+    assert looked.wait(60)
+    asyncio.run(hop.close())
+    assert undone == []
 
 
 def test_what_was_under_way_when_its_loop_was_closed_happens_wholly(aio: AsyncOutlast) -> None:

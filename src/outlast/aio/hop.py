@@ -41,29 +41,44 @@ class Hop:
         self, call: Callable[[], T], undo: Callable[[T], object] | None
     ) -> T:
         """Run a call whose result must not be lost: nobody there to take it, it is undone."""
+        is_taken = False
         running = self._begin(call)
         waiting = asyncio.wrap_future(running)
         waiting.add_done_callback(_is_seen)
         if undo is not None:
             loop = asyncio.get_running_loop()
-            running.add_done_callback(lambda done: self._undo_unseen(loop, done, undo))
+            running.add_done_callback(
+                lambda done: self._undo_unseen(loop, done, undo, lambda: is_taken)
+            )
         try:
-            return await asyncio.shield(waiting)
+            result = await asyncio.shield(waiting)
+            is_taken = True
+            return result
         except asyncio.CancelledError:
             if not running.cancel():
                 await _until_done(running, waiting)
+                is_taken = True
                 if undo is not None and running.exception() is None:
                     undoing = self._begin(lambda: undo(running.result()))
                     await _until_done(undoing, asyncio.wrap_future(undoing))
             raise
 
     def _undo_unseen(
-        self, loop: asyncio.AbstractEventLoop, done: Future[T], undo: Callable[[T], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        done: Future[T],
+        undo: Callable[[T], object],
+        is_taken: Callable[[], bool],
     ) -> None:
-        """A loop that was closed meanwhile has nobody left to take the result."""
+        """A loop that was closed meanwhile has nobody left to take the result.
+
+        Unless it was taken before: the loop is told first, and may be closed when we come to look.
+        """
+        if not loop.is_closed() or is_taken():
+            return
         # At the interpreter's end no thread can be had any more; closing does it then.
         with suppress(RuntimeError):
-            if loop.is_closed() and not done.cancelled() and done.exception() is None:
+            if not done.cancelled() and done.exception() is None:
                 self._begin(lambda: undo(done.result()))
 
     def _begin(self, call: Callable[[], T]) -> Future[T]:

@@ -28,8 +28,10 @@ _SURELY_INLINE = INLINE_BYTES // 4
 
 def sole_of(new: Sequence[NewTask], now: Instant) -> Sole | None:
     """The one statement that stores a task which is alone, small, and due, and has no ties."""
+    if len(new) != 1:
+        return None
     task = new[0]
-    if len(new) > 1 or task[9:] != _DUE_WITHOUT_TIES or task.group is not None:
+    if task[9:] != _DUE_WITHOUT_TIES or task.group is not None:
         return None
     if task.payload is not None and len(task.payload) > _SURELY_INLINE:
         return None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from time import monotonic
+from typing import ClassVar
 
 from outlast import _host
 from outlast.errors import QueueStalled, StoreError, StoreUnwritable
@@ -23,8 +24,6 @@ _LONGEST_WAIT_SECONDS = 0.02
 _SAME_BLOCKAGE_SECONDS = 0.2
 NEVER = float("-inf")
 
-# Who passes the gate by takes it once in so long: not everybody that waits can write a word.
-_ALONE_SECONDS = 0.02
 # A word is good for 32 writes of each of the others, which take longer than this.
 _HEARD_SECONDS = 0.004
 
@@ -92,6 +91,9 @@ class WriteGate:
     gate, and is followed by all.
     """
 
+    # Who passes the gate by takes it once in so long: not everybody that waits can write a word.
+    alone_seconds: ClassVar[float] = 0.02
+
     def __init__(self, folder: SideFolder, stall_seconds: float, timeout_seconds: float) -> None:
         self._path = folder.gate
         self._limits_seconds = (stall_seconds, timeout_seconds)
@@ -151,7 +153,7 @@ class WriteGate:
             if not is_free:
                 self._wait_for(descriptor)
             self._blockage.last_met = NEVER
-            self._alone_until = monotonic() + _ALONE_SECONDS
+            self._alone_until = monotonic() + self.alone_seconds
         except BaseException as error:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             with suppress(OSError):

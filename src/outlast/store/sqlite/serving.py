@@ -146,7 +146,7 @@ class Serving(SqliteReads):
             Operation(context, operation, task_ids, alone, together, inputs, wakes, in_doubt)
         )
 
-    def _stored_at_once(self, sole: Sole, wakes: frozenset[Topic]) -> bool:
+    def stored_at_once(self, sole: Sole, wakes: frozenset[Topic]) -> bool:
         """The short way of a caller with nobody beside it; False: nothing was stored, take the
         usual one. Whoever wants to look on from inside a transaction takes that one as well."""
         if _probe.is_armed:
@@ -256,7 +256,7 @@ class Serving(SqliteReads):
     def refuse_inside(self) -> None:
         """Closing on top of a call of this same thread would pull its files away under it."""
         self._group.refuse_inside()
-        refuse_inside(self, Serving._stored_at_once.__code__)
+        refuse_inside(self, Serving.stored_at_once.__code__)
 
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, flush, and let go of the files."""

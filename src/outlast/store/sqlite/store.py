@@ -80,7 +80,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
         if not also and trace is None and self._group.leader is None:
             sole = enqueue.sole_of(new, now)
-            if sole is not None and self._stored_at_once(sole, LOOKING_FOR_WORK):
+            if sole is not None and self.stored_at_once(sole, LOOKING_FOR_WORK):
                 return sole[2]
         return self.add_soon(new, now, also, trace).result()
 
