@@ -11,22 +11,9 @@ import pytest
 from outlast import DatabaseError, Outlast, QueueStalled, Settings, _probe
 from tests.support.children import Child
 from tests.support.foreign import foreign_statuses
+from tests.support.sitting import sits_in_a_transaction
 
 IMPATIENT = Settings(stall_seconds=0.1, write_timeout_seconds=60)
-
-
-def _sits_in_a_transaction(path: str) -> None:
-    from outlast import Outlast, _probe
-    from tests.support.childside import hear, say
-
-    def pause(name: str) -> None:
-        if name == "enqueue.written":
-            say(name)
-            hear()
-
-    app = Outlast(path).open()
-    _probe.arm(pause)
-    say(app.enqueue("work", id="slow").id)
 
 
 def _sits_in_a_foreign_transaction(path: str) -> None:
@@ -43,7 +30,7 @@ def _sits_in_a_foreign_transaction(path: str) -> None:
     hear()
 
 
-@pytest.mark.parametrize("sit", [_sits_in_a_transaction, _sits_in_a_foreign_transaction])
+@pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])
 def test_a_writer_stopped_inside_a_transaction_is_named(database: Path, sit: object) -> None:
     """Whether it came through the write gate, or is a stranger that knows only SQLite's lock."""
     with Outlast(database, settings=IMPATIENT) as app:
@@ -62,7 +49,7 @@ def test_a_writer_stopped_inside_a_transaction_is_named(database: Path, sit: obj
         assert "waiting" in foreign_statuses(database)
 
 
-@pytest.mark.parametrize("sit", [_sits_in_a_transaction, _sits_in_a_foreign_transaction])
+@pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])
 def test_a_writer_that_works_on_is_waited_for(database: Path, sit: object) -> None:
     with Outlast(database, settings=IMPATIENT) as app, Child(sit, database) as writer:  # type: ignore[arg-type]
         writer.hear()
@@ -76,7 +63,7 @@ def test_a_writer_that_works_on_is_waited_for(database: Path, sit: object) -> No
         assert app.get("waiting").status == "pending"
 
 
-@pytest.mark.parametrize("sit", [_sits_in_a_transaction, _sits_in_a_foreign_transaction])
+@pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])
 def test_a_writer_that_never_ends_is_named_when_the_time_is_up(database: Path, sit: object) -> None:
     settings = Settings(stall_seconds=0.1, write_timeout_seconds=0.3)
     with Outlast(database, settings=settings) as app:

@@ -20,7 +20,7 @@ def _waits(path: str, poll_seconds: float, heal_seconds: float, verb: str) -> No
     """Says "asleep" whenever it is about to sleep, and in the end what it was given."""
     from outlast import Outlast, Settings
     from outlast.engine import vigil
-    from outlast.store.sqlite.wake import Waiter
+    from outlast.store.sqlite.waiter import Waiter
     from tests.support.childside import hear, say
 
     vigil.POLL_SECONDS = poll_seconds

@@ -20,7 +20,7 @@ from outlast import (
 )
 from outlast.engine import vigil
 from outlast.store.sqlite.statements import sql
-from outlast.store.sqlite.wake import Waiter
+from outlast.store.sqlite.waiter import Waiter
 from outlast.testing import ManualClock
 from tests.store.trace import Ran, Trace
 from tests.support.children import Child

@@ -14,7 +14,8 @@ from outlast.store.sqlite.deaths import MOST_WATCHED, DeathWatch
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.liveness import Peer
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK
-from outlast.store.sqlite.wake import Waiter, Wakeups
+from outlast.store.sqlite.waiter import Waiter
+from outlast.store.sqlite.wake import Wakeups
 from tests.store.hand import store_of
 from tests.support.children import Child
 

@@ -19,6 +19,7 @@ from tests.store.hand import store_of
 from tests.store.waking import wait_until
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
+from tests.support.sitting import sits_in_a_transaction
 
 PATIENCE_SECONDS = 60
 
@@ -196,20 +197,6 @@ def test_a_closed_gate_lets_go_of_all_its_descriptors(folder: SideFolder) -> Non
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def _sits_in_a_transaction(path: str) -> None:
-    from outlast import Outlast, _probe
-    from tests.support.childside import hear, say
-
-    def pause(name: str) -> None:
-        if name == "enqueue.written":
-            say(name)
-            hear()
-
-    app = Outlast(path).open()
-    _probe.arm(pause)
-    say(app.enqueue("work", id="slow").id)
-
-
 def _waits_for_it(path: str) -> None:
     from outlast import Outlast, Settings
     from tests.support.childside import hear, say
@@ -229,7 +216,7 @@ def test_behind_one_who_waits_for_a_stopped_writer_it_is_the_stopped_one_that_is
     settings = Settings(stall_seconds=0.1, write_timeout_seconds=60)
     with Outlast(database, settings=settings) as app, Child(_waits_for_it, database) as second:
         second.hear()
-        with Child(_sits_in_a_transaction, database) as first:
+        with Child(sits_in_a_transaction, database) as first:
             first.hear()
             first.signal(signal.SIGSTOP)
             second.say()

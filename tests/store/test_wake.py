@@ -14,7 +14,8 @@ import pytest
 
 from outlast.store.sqlite import sockets
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.wake import Topic, Waiter, Wakeups
+from outlast.store.sqlite.waiter import Topic, Waiter
+from outlast.store.sqlite.wake import Wakeups
 from tests.store.waking import DONE, SOON_SECONDS, WORK, make_folder, sockets_in
 from tests.support.children import Child
 
@@ -35,7 +36,8 @@ def _tells(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import hear, say
 
     wakeups = Wakeups(SideFolder(Path(path)))
@@ -48,7 +50,8 @@ def _waits(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import say
 
     with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
@@ -106,7 +109,8 @@ def _commits(path: str, board: str, rounds: int) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import say
 
     wakeups = Wakeups(SideFolder(Path(path)))

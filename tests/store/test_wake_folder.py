@@ -41,7 +41,8 @@ def _waits_for_its_end(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import say
 
     with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
@@ -181,7 +182,8 @@ def _waits_without_rights(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import hear, say
 
     if os.geteuid() == 0:
@@ -274,7 +276,8 @@ def _runs_out_of_descriptors(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import say
 
     work = frozenset({Topic.WORK})
@@ -314,7 +317,8 @@ def _forks(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.wake import Topic, Wakeups
+    from outlast.store.sqlite.waiter import Topic
+    from outlast.store.sqlite.wake import Wakeups
     from tests.support.childside import say
 
     work = frozenset({Topic.WORK})

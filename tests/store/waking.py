@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.wake import Topic
+from outlast.store.sqlite.waiter import Topic
 
 WORK, DONE = frozenset({Topic.WORK}), frozenset({Topic.DONE})
 

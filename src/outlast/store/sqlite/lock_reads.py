@@ -12,7 +12,8 @@ from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.lock_healing import Looker
 from outlast.store.sqlite.operation import WAITING_FOR_LOCKS
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.wake import Waiter, Wakeups
+from outlast.store.sqlite.waiter import Waiter
+from outlast.store.sqlite.wake import Wakeups
 
 T = TypeVar("T")
 

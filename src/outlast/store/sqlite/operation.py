@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.wake import Topic
+from outlast.store.sqlite.waiter import Topic
 
 T = TypeVar("T")
 

@@ -35,7 +35,8 @@ from outlast.store.sqlite.roster import Roster
 from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
 from outlast.store.sqlite.streaming import StreamReads
 from outlast.store.sqlite.transaction import Row, Transaction, text_array
-from outlast.store.sqlite.wake import Topic, Waiter, Wakeups
+from outlast.store.sqlite.waiter import Topic, Waiter
+from outlast.store.sqlite.wake import Wakeups
 
 T = TypeVar("T")
 

@@ -37,7 +37,7 @@ from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.reentry import refuse_inside
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.wake import Topic
+from outlast.store.sqlite.waiter import Topic
 
 T = TypeVar("T")
 

@@ -21,7 +21,8 @@ from outlast.domain.events import (
 from outlast.domain.task import utc_of
 from outlast.store.sqlite import cursors
 from outlast.store.sqlite.transaction import Row, Transaction
-from outlast.store.sqlite.wake import Topic, Waiter, Wakeups
+from outlast.store.sqlite.waiter import Topic, Waiter
+from outlast.store.sqlite.wake import Wakeups
 
 T = TypeVar("T")
 
