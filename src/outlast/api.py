@@ -116,10 +116,10 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
         if function is not None:
             given = Given(options, id, idempotency_key)
             return self._intake.put(function, function.checked(payload), given)
-        task = enqueue.enqueue(
-            self._handle, kind, payload, options, task_id=id, key=idempotency_key
-        )
-        return task.waiting_by(self.wait)
+        return enqueue.enqueue(
+            self._handle, kind, payload, options,
+            task_id=id, key=idempotency_key, waits=self.wait,
+        )  # fmt: skip
 
     def enqueue_many(
         self,

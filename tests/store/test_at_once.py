@@ -9,10 +9,10 @@ import apsw
 import pytest
 
 from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy, StoreError
+from outlast.store.records import NewTask
 from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.guard import FileGuard
-from outlast.store.sqlite.operation import Sole
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
 from tests.store.trace import Trace
@@ -115,7 +115,7 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
         group.commit_sent = is_sent
         raise apsw.IOError("the disk hiccuped")
 
-    monkeypatch.setattr(writer._tx, "execute", _once(broken, writer))
+    monkeypatch.setattr(writer.tx, "execute", _once(broken, writer))
     if is_sent:
         with pytest.raises(OutcomeUnknown):
             app.enqueue("work", id="t")
@@ -126,7 +126,7 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
 
 
 def _once(broken: Callable[[str, object], None], writer: Writer) -> Callable[[str, object], object]:
-    real = writer._tx.execute
+    real = writer.tx.execute
     calls = iter([broken])
 
     def execute(text: str, values: object) -> object:
@@ -159,10 +159,10 @@ def test_one_who_is_struck_on_its_way_out_leads_no_longer(
     app.open()
     real, strikes = GroupCommit.lets_others_lead, iter([KeyboardInterrupt])
 
-    def struck(group: GroupCommit, sole: Sole) -> None:
+    def struck(group: GroupCommit, task: NewTask) -> None:
         for strike in strikes:
             raise strike
-        real(group, sole)
+        real(group, task)
 
     monkeypatch.setattr(GroupCommit, "lets_others_lead", struck)
     with pytest.raises(KeyboardInterrupt):
@@ -186,6 +186,7 @@ def test_closing_from_inside_is_refused_to_the_end(
 
     with monkeypatch.context() as inside:
         inside.setattr(Flusher, "look_at", close_inside)
+        inside.setattr(store_of(app)._flusher, "quiet_below", 0)
         app.enqueue("work")
     assert len(refused) == 1
     assert "inside one of its own operations" in refused[0]

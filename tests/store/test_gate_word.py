@@ -139,7 +139,7 @@ def test_who_finds_the_engine_busy_behind_the_gate_calls_all_the_same(
     one, other = gates
     with other:
         other.insist()
-        assert other._is_ours
+        assert other.is_ours
     assert not passes(one, locking)
 
 

@@ -17,6 +17,9 @@ MAX_DEPTH = 64
 # A character takes four bytes at most.
 _SURELY_SMALL = MAX_PAYLOAD_BYTES // 4
 
+# What opens so many brackets closes them, too.
+_SURELY_FLAT = 2 * MAX_DEPTH
+
 _encoder = msgspec.json.Encoder()
 _canonical = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
@@ -30,6 +33,8 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
         raw = _encode(value)
         # What comes back equal was plain JSON; only the rest needs a closer look.
         is_plain = len(raw) <= max_bytes and _decode(raw) == value
+        if is_plain and len(raw) <= _SURELY_FLAT:
+            return raw.decode()
     except RecursionError as error:
         raise PayloadRejected(f"{name} is nested too deeply, or contains itself") from error
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as error:
@@ -41,8 +46,7 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
         )
     if not is_plain:
         _refuse_silent_loss(value, name)
-    if len(raw) > 2 * MAX_DEPTH:
-        _refuse_depth(raw, name)
+    _refuse_depth(raw, name)
     return raw.decode()
 
 
@@ -61,7 +65,7 @@ def encode_plain(values: list[Any]) -> list[str] | None:
     longest = max(map(len, texts))
     if longest > _SURELY_SMALL:
         return None
-    is_flat = longest <= 2 * MAX_DEPTH or all(
+    is_flat = longest <= _SURELY_FLAT or all(
         text.count("[") + text.count("{") <= MAX_DEPTH for text in texts
     )
     return texts if is_flat else None
@@ -114,6 +118,12 @@ def _refuse_depth(raw: bytes, name: str) -> None:
         if not layer:
             return
     raise PayloadRejected(f"{name} is nested deeper than {MAX_DEPTH} levels")
+
+
+def encode_payload(task_id: str, kind: str, payload: Any, name: str) -> tuple[str | None, int]:
+    """The text of a payload, if there is any, and the checksum of its task."""
+    text = None if payload is None else encode(payload, name)
+    return text, zlib.crc32(f"{task_id}\0{kind}\0{text}".encode())
 
 
 def payload_sum(task_id: str, kind: str, payload: str | None) -> int:

@@ -1,13 +1,13 @@
 """The way in: what was checked and encoded is handed to the store in one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import Parked
-from outlast.domain.task import Stored, Task, utc
+from outlast.domain.task import Stored, Task, Waits, utc
 from outlast.engine import prepare
 from outlast.engine.ids import new_id
 from outlast.engine.prepare import (
@@ -16,6 +16,8 @@ from outlast.engine.prepare import (
     Options,
     checked_statements,
     make_options,
+    one,
+    template_of,
 )
 from outlast.engine.session import Session
 from outlast.engine.tracing import Sent, Tracing, begun_sending, ended_with
@@ -61,6 +63,7 @@ CHUNK = 10_000
 
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
+_just_stored = Task.just_stored
 
 
 class Opener(Protocol):
@@ -93,22 +96,21 @@ def enqueue(
     *,
     task_id: str | None,
     key: str | None,
+    waits: Waits | None = None,
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
     now, settings = opener.now(), opener.settings
-    template = prepare.template_of(kind, options, settings, now)
-    new = prepare.one(template, payload, task_id, key, settings)
+    new = one(template_of(kind, options, settings, now), payload, task_id, key, settings)
     also = () if options.also == () else checked_statements(options.also)
     session = opener.serve()
-    # Made before the disk is waited for: afterwards the processor has forgotten all of this.
-    task = as_task(new, now)
     if opener.tracing is None:
         (stored_id,) = session.store.add((new,), now, also)
     else:
         (stored_id,) = _traced(opener, (new,), now, also)
-    if stored_id != new.id or (key is not None and task_id is not None):
-        return read(session, Unread(stored_id, as_task(new._replace(id=stored_id), now)))
-    return task
+    if key is not None and (task_id is not None or stored_id != new.id):
+        found = read(session, Unread(stored_id, as_task(new._replace(id=stored_id), now)))
+        return found if waits is None else found.waiting_by(waits)
+    return _just_stored(stored_id, _new_tuple(JustStored, (new, now)), waits)
 
 
 def _traced(
@@ -166,8 +168,7 @@ def check(
 ) -> tuple[NewTask, Instant, tuple[Statement, ...]]:
     """What one enqueue will store; refuses what cannot be stored before anything is opened."""
     now, settings = opener.now(), opener.settings
-    template = prepare.template_of(kind, options, settings, now)
-    new = prepare.one(template, payload, task_id, key, settings)
+    new = one(template_of(kind, options, settings, now), payload, task_id, key, settings)
     return new, now, () if options.also == () else checked_statements(options.also)
 
 
@@ -183,7 +184,7 @@ def enqueue_many(
 ) -> list[str]:
     """Store many tasks of one kind: in one transaction, or in several if asked for."""
     now = opener.now()
-    template = prepare.template_of(kind, options, opener.settings, now)
+    template = template_of(kind, options, opener.settings, now)
     also = checked_statements(options.also)
     if isinstance(payloads, str | bytes | dict) or not isinstance(payloads, Iterable):
         raise InvalidInput(f"payloads must be a list of payloads, not a {type(payloads).__name__}")
@@ -259,26 +260,32 @@ def existing(session: Session, task_id: str) -> Task:
     return found
 
 
-def as_task(new: NewTask, now: Instant) -> Task:
-    """The record of a task just stored, without reading it back."""
-    (
-        task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
-        not_before_ms, retry_of, _,
-    ) = new  # fmt: skip
-    created = utc(now.utc_ms)
-    values = {
-        "id": task_id,
-        "kind": kind,
-        "queue": queue,
-        "max_retries": max_retries,
-        "max_recoveries": max_recoveries,
-        "created_at": created,
-        "updated_at": created,
-        "state_changed_at": created,
-        "stored_payload": _new_tuple(Stored, (text, checksum)),
-    }
-    if priority or group is not None or retry_of is not None:
-        values["priority"], values["group"], values["retry_of"] = priority, group, retry_of
-    if not_before_ms is not None:
-        values["parked"], values["not_before"] = Parked.DELAY, utc(not_before_ms)
-    return Task.just_stored(values)
+class JustStored(NamedTuple):
+    """What was stored and when, for the record of it."""
+
+    new: NewTask
+    now: Instant
+
+    def told(self) -> Mapping[str, Any]:
+        """The fields of the task, without reading it back."""
+        new, created = self.new, utc(self.now.utc_ms)
+        return {
+            "kind": new.kind,
+            "queue": new.queue,
+            "priority": new.priority,
+            "group": new.group,
+            "parked": None if new.not_before_ms is None else Parked.DELAY,
+            "max_retries": new.max_retries,
+            "max_recoveries": new.max_recoveries,
+            "retry_of": new.retry_of,
+            "created_at": created,
+            "updated_at": created,
+            "state_changed_at": created,
+            "not_before": utc(new.not_before_ms),
+            "stored_payload": Stored(new.payload, new.payload_sum),
+        }
+
+
+def as_task(new: NewTask, now: Instant, waits: Waits | None = None) -> Task:
+    """The record of a task just stored, which is made when it is looked at."""
+    return _just_stored(new.id, JustStored(new, now), waits)

@@ -7,6 +7,8 @@ if sys.version_info >= (3, 14):
 else:
     from uuid_utils import uuid7
 
+__all__ = ["new_id", "new_ids", "uuid7"]
+
 
 def new_id() -> str:
     """A UUIDv7: unique without asking, and later ones sort after earlier ones."""

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from outlast.clock import Instant
 from outlast.domain import codec
+from outlast.domain.codec import encode_payload
 from outlast.domain.duration import LONGEST_MS, Duration, duration_ms
 from outlast.domain.names import checked_name, checked_whole
-from outlast.engine.ids import new_id, new_ids
+from outlast.engine.ids import new_ids, uuid7
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
 from outlast.store.records import Key, NewTask, Statement
@@ -140,13 +141,13 @@ def one(
     (
         _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _,
     ) = template  # fmt: skip
-    task_id = new_id() if task_id is None else checked_name(task_id, "id")
-    text = None if payload is None else codec.encode(payload, name)
+    task_id = str(uuid7()) if task_id is None else checked_name(task_id, "id")
+    text, checksum = encode_payload(task_id, kind, payload, name)
     return _new_tuple(
         NewTask,
         (
-            task_id, kind, queue, priority, group, text, codec.payload_sum(task_id, kind, text),
-            max_retries, max_recoveries, not_before_ms, None,
+            task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
+            not_before_ms, None,
             None if key is None else _reserved(key, kind, text, settings),
         ),
     )  # fmt: skip

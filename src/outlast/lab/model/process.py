@@ -27,13 +27,12 @@ from outlast.engine.session import Session
 from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
-from outlast.store.records import Batch, Opened, Principal
+from outlast.store.records import Batch, NewTask, Opened, Principal
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Holding
 from outlast.store.sqlite.liveness import Incarnation
 from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.operation import Sole
 from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
@@ -245,7 +244,7 @@ class _NumberedHolding(Holding):
 class _PausingGroup(GroupCommit):
     pause: Pause = NoPause()
 
-    def leads_alone(self, sole: Sole) -> bool:
+    def leads_alone(self, task: NewTask) -> bool:
         return False
 
     def see_through(self, pending: Pending[Any]) -> None:

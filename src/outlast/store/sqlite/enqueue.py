@@ -11,31 +11,17 @@ from outlast.clock import Instant
 from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.store.records import Key, NewTask, Trace
-from outlast.store.sqlite.operation import Sole
 from outlast.store.sqlite.statements import shortened
 from outlast.store.sqlite.transaction import Transaction, chunks
 
 INLINE_BYTES = 2048
 _DELAYED = Parked.DELAY.value
-_ADD_ONE = shortened("add_task")
 
-# The end of a NewTask that names no time, no original and no key.
-_DUE_WITHOUT_TIES = (None, None, None)
+# Binds a NewTask whose payload is small, with anything in place of its key, and the moment.
+ADD_ONE = shortened("add_task")
 
 # A character takes four bytes at most.
-_SURELY_INLINE = INLINE_BYTES // 4
-
-
-def sole_of(new: Sequence[NewTask], now: Instant) -> Sole | None:
-    """The one statement that stores a task which is alone, small, and due, and has no ties."""
-    if len(new) != 1:
-        return None
-    task = new[0]
-    if task[9:] != _DUE_WITHOUT_TIES or task.group is not None:
-        return None
-    if task.payload is not None and len(task.payload) > _SURELY_INLINE:
-        return None
-    return _ADD_ONE, (*task, now.utc_ms), [task.id]
+SURELY_INLINE = INLINE_BYTES // 4
 
 
 def add(new: Sequence[NewTask], now: Instant, tx: Transaction) -> list[str]:
@@ -87,8 +73,8 @@ def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
     large: list[tuple[str, str]] = []
     inserted = 0
     try:
-        if len(new) == 1 and len(new[0].payload or "") <= _SURELY_INLINE:
-            tx.execute(_ADD_ONE, (*new[0][:11], new[0].key and "a key", now.utc_ms))
+        if len(new) == 1 and len(new[0].payload or "") <= SURELY_INLINE:
+            tx.execute(ADD_ONE, (*new[0][:11], new[0].key and "a key", now.utc_ms))
         else:
             for part in chunks(len(new)):
                 inserted = part.start
@@ -172,7 +158,7 @@ def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str | No
 
 def is_large(text: str | None) -> bool:
     """Whether a text lives in blobs: a row this size would be rewritten by every update."""
-    return text is not None and len(text) > _SURELY_INLINE and stored_bytes(text) > INLINE_BYTES
+    return text is not None and len(text) > SURELY_INLINE and stored_bytes(text) > INLINE_BYTES
 
 
 def stored_bytes(text: str | None) -> int:

@@ -102,9 +102,9 @@ class WriteGate:
         self._descriptor: int | None = folder.open_file(folder.gate)
         self.words: memoryview | None = mapped(folder.gate, self._descriptor)
         """What the processes of this store tell each other, while it is open."""
-        self._word_seen = 0 if self.words is None else self.words[GATE]
-        self._is_ours = False
-        self._alone_until = 0.0
+        self.word_seen = 0 if self.words is None else self.words[GATE]
+        self.is_ours = False
+        self.alone_until = 0.0
         self._wanted_at = NEVER
         self.writer_pid: Callable[[], int | None] = _nobody
         """Who has the engine's own write lock; whoever has the gate may be waiting for it."""
@@ -120,31 +120,26 @@ class WriteGate:
     def enter(self) -> None:
         """Wait for our turn if anybody waits; who calls this sees to it that `leave` follows."""
         words = self.words
-        if (
-            words is None
-            or words[GATE] != self._word_seen
-            or self._turns.contested_writes
-            or monotonic() > self._alone_until
-        ):
+        if monotonic() > self.alone_until or words is None or words[GATE] != self.word_seen:
             self._take_turns()
 
     def insist(self) -> None:
         """The engine is busy: have the gate, and have all others come by it."""
         self._want()
-        if not self._is_ours:
+        if not self.is_ours:
             self._take_turns()
 
     def _take_turns(self) -> None:
         descriptor = self._descriptor
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
-        if self.words is not None and self.words[GATE] != self._word_seen:
-            self._word_seen = self.words[GATE]
+        if self.words is not None and self.words[GATE] != self.word_seen:
+            self.word_seen = self.words[GATE]
             self._turns.others_come()
         if self._turns.contested_writes:
             self._turns.come_back()
         try:
-            self._is_ours = True
+            self.is_ours = True
             is_free = True
             try:
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
@@ -153,7 +148,8 @@ class WriteGate:
             if not is_free:
                 self._wait_for(descriptor)
             self._blockage.last_met = NEVER
-            self._alone_until = monotonic() + self.alone_seconds
+            is_contested = self._turns.contested_writes > 1
+            self.alone_until = 0.0 if is_contested else monotonic() + self.alone_seconds
         except BaseException as error:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
             with suppress(OSError):
@@ -167,9 +163,9 @@ class WriteGate:
 
     def leave(self) -> None:
         """Give the gate up, if we have it."""
-        if not self._is_ours:
+        if not self.is_ours:
             return
-        self._is_ours = False
+        self.is_ours = False
         descriptor = self._descriptor
         # In a child forked meanwhile it was closed, and its number may be another file's.
         if descriptor is not None:
@@ -197,7 +193,7 @@ class WriteGate:
             self._wanted_at = monotonic()
             change(self._descriptor, GATE)
             # Our own word is no news to us, and another's that came in between will be repeated.
-            self._word_seen = self.words[GATE]
+            self.word_seen = self.words[GATE]
 
     @property
     def retries(self) -> int:

@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 import apsw
 
 from outlast.errors import OutlastError, QueueFull, StoreError
+from outlast.store.records import NewTask
 from outlast.store.sqlite.members import may_be_a_signals
-from outlast.store.sqlite.operation import Exclusive, Operation, Sole
+from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import (
     DECIDED,
     NEW,
@@ -40,8 +41,9 @@ from outlast.store.sqlite.usher import Usher, tell_coroutines
 
 T = TypeVar("T")
 
-# The usher, who leads for coroutines, is known by the turn it sleeps on.
-Leader = Pending[Any] | Turn | Sole
+# The usher, who leads for coroutines, is known by the turn it sleeps on, and who stores a task by
+# the short way by that task.
+Leader = Pending[Any] | Turn | NewTask
 
 LOOK_UP_SECONDS = 0.1
 LOOK_FOR_ROOM_SECONDS = 0.005
@@ -163,7 +165,7 @@ class GroupCommit:
 
     def refuse_inside(self, calls_allowed: int = 0) -> None:
         """Raise if this thread is in the middle of one of our operations."""
-        if isinstance(self.leader, tuple) and self._leading_thread == get_ident():
+        if isinstance(self.leader, NewTask) and self._leading_thread == get_ident():
             raise StoreError(INSIDE)
         refuse_inside(self, GroupCommit.see_through.__code__, calls_allowed)
 
@@ -230,23 +232,23 @@ class GroupCommit:
             pending.stage = TAKEN
             return group
 
-    def leads_alone(self, sole: Sole) -> bool:
-        """Whether nobody else is there, and this thread leads for a statement that needs no group
-        until `lets_others_lead`."""
+    def leads_alone(self, task: NewTask) -> bool:
+        """Whether nobody else is there, and this thread leads for a task that needs no group until
+        `lets_others_lead`."""
         with self._mutex:
             if self.leader or self._under_way or self._shared or self._alone:
                 return False
-            self.leader, self._leading_thread = sole, get_ident()
+            self.leader, self._leading_thread = task, get_ident()
             return True
 
-    def lets_others_lead(self, sole: Sole) -> None:
-        """Give up the lead, if it was that statement's."""
-        if self.leader is sole:
+    def lets_others_lead(self, task: NewTask) -> None:
+        """Give up the lead, if it was that task's."""
+        if self.leader is task:
             with self._mutex:
                 if not (self._shared or self._alone):
                     self.leader, self._leading_thread = None, 0
                     return
-            self._step_down(sole)
+            self._step_down(task)
 
     def _lead(self, who: Leader, group: Group | None = None) -> None:
         """Commit one group, answer it, and let the next one lead."""

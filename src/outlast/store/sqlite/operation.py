@@ -21,11 +21,6 @@ WAITING_FOR_LOCKS = frozenset({Topic.LOCK}) | FOLLOWING
 ANYBODY = frozenset(Topic)
 
 
-# A statement that is all there is to do for its caller, its values, and the ids it is about. A
-# plain tuple: making one with names takes as long as half of what is done with it.
-Sole = tuple[str, Sequence[Any], list[str]]
-
-
 class Operation(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """One caller's change; it may be run more than once before it is committed.
 

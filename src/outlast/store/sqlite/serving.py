@@ -7,11 +7,9 @@ from typing import Any, TypeVar
 
 import apsw
 
-from outlast import _probe
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome
 from outlast.errors import (
-    OutcomeUnknown,
     OutlastError,
     SecondSqliteCopy,
     StoreBusy,
@@ -31,11 +29,12 @@ from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Assisting, Holding
 from outlast.store.sqlite.marker import Marker
 from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Sole, Together
+from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
 from outlast.store.sqlite.pending import Group, Pending
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.reentry import refuse_inside
+from outlast.store.sqlite.short_way import ShortWay
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.waiter import Topic
 
@@ -82,6 +81,9 @@ class Serving(SqliteReads):
         self._flusher = Flusher(self._flush_due, self._background.later, settings)
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
         self._group = GroupCommit(self._commit, self._after, self._background.later, limits)
+        self._short_way = ShortWay(
+            self._group, self._gate, self._wakeups, self._flusher, self._reconnect
+        )
         epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
         self._token_floor = int(epoch or 0) << EPOCH_SHIFT
 
@@ -145,30 +147,6 @@ class Serving(SqliteReads):
         return self._group.submit(
             Operation(context, operation, task_ids, alone, together, inputs, wakes, in_doubt)
         )
-
-    def stored_at_once(self, sole: Sole, wakes: frozenset[Topic]) -> bool:
-        """The short way of a caller with nobody beside it; False: nothing was stored, take the
-        usual one. Whoever wants to look on from inside a transaction takes that one as well."""
-        if _probe.is_armed:
-            return False
-        database = self._database
-        try:
-            if not self._group.leads_alone(sole) or not database.writer.stores_at_once(sole):
-                return False
-        except (SecondSqliteCopy, StoreReplaced, OutcomeUnknown) as error:
-            if not isinstance(error, OutcomeUnknown) or isinstance(error.__cause__, StoreReplaced):
-                self._reconnect(database)
-            raise
-        finally:
-            try:
-                self._group.lets_others_lead(sole)
-            finally:
-                # A signal's exception may have struck before it did.
-                if self._group.leader is sole:
-                    self._group.lets_others_lead(sole)
-        self._wakeups.tell(wakes)
-        self._flusher.look_at(database.writer)
-        return True
 
     def _commit(self, group: Group) -> None:
         """Use the writer; one that lost its files or its locks is replaced for the next group."""
@@ -256,7 +234,7 @@ class Serving(SqliteReads):
     def refuse_inside(self) -> None:
         """Closing on top of a call of this same thread would pull its files away under it."""
         self._group.refuse_inside()
-        refuse_inside(self, Serving.stored_at_once.__code__)
+        refuse_inside(self._short_way, ShortWay.stores.__code__)
 
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, flush, and let go of the files."""

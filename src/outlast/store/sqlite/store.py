@@ -78,10 +78,13 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         trace: Trace | None = None,
     ) -> list[str]:
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
-        if not also and trace is None and self._group.leader is None:
-            sole = enqueue.sole_of(new, now)
-            if sole is not None and self.stored_at_once(sole, LOOKING_FOR_WORK):
-                return sole[2]
+        if (
+            len(new) == 1
+            and not also
+            and trace is None
+            and self._short_way.stores(new[0], now, self._database)
+        ):
+            return [new[0][0]]
         return self.add_soon(new, now, also, trace).result()
 
     def add_soon(

@@ -27,7 +27,7 @@ _BY_WORD_SECONDS = 0.02
 _OF_THE_LIVING = frozenset({Topic.WORK, Topic.LOCK})
 
 
-class _Seen(NamedTuple):
+class Ears(NamedTuple):
     """The folder as last listed; without its time it holds for the one call that listed it."""
 
     changed_ns: int
@@ -37,7 +37,7 @@ class _Seen(NamedTuple):
     word: int = 0
 
 
-_NOTHING = _Seen(0, None, ())
+_NOTHING = Ears(0, None, ())
 
 
 class Wakeups:
@@ -47,10 +47,10 @@ class Wakeups:
         self._folder = folder
         self._path = str(folder.wake)
         self._door: WakeFolder | None = None
-        self._seen = _NOTHING
+        self.ears = _NOTHING
         # Changed by whoever begins to listen; read before each look at the folder.
         self._words: memoryview | None = None
-        self._heard_until = 0.0
+        self.heard_until = 0.0
         self._waiters: set[Waiter] = set()
         self._is_closed = False
         self._has_complained = False
@@ -88,9 +88,9 @@ class Wakeups:
         """Hint to all who wait for one of these; what cannot be told is found by polling."""
         words = self._words
         try:
-            if words is None or words[EARS] != self._seen.word or monotonic() > self._heard_until:
+            if words is None or words[EARS] != self.ears.word or monotonic() > self.heard_until:
                 self._look_again(words)
-            _, door, names, _ = self._seen
+            _, door, names, _ = self.ears
             for name, wanted in names:
                 if door is not None and not wanted.isdisjoint(topics):
                     door.send(name)
@@ -100,19 +100,19 @@ class Wakeups:
 
     def _look_again(self, words: memoryview | None) -> None:
         word = 0 if words is None else words[EARS]
-        changed_ns, door, names, _ = self._seen
+        changed_ns, door, names, _ = self.ears
         if self._is_closed:
             return
         # A folder that was moved or removed has another time, too.
         if door is None or stat(door.number).st_ctime_ns != changed_ns:
             self._look(word)
         else:
-            self._seen = _Seen(changed_ns, door, names, word)
-        self._heard_until = monotonic() + _BY_WORD_SECONDS
+            self.ears = Ears(changed_ns, door, names, word)
+        self.heard_until = monotonic() + _BY_WORD_SECONDS
 
     def look_anew(self) -> None:
         """The side folder is another: whom there is to tell is found out with the next commit."""
-        self._seen, self._heard_until = _NOTHING, 0.0
+        self.ears, self.heard_until = _NOTHING, 0.0
 
     def _look(self, word: int) -> None:
         """List the folder; remember it only if no later change can have the same time."""
@@ -127,7 +127,7 @@ class Wakeups:
             elif rest and LETTERS.keys() >= set(letters):
                 names.append((name, frozenset(LETTERS[letter] for letter in letters)))
         changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
-        self._seen = _Seen(changed_ns, door, tuple(names), word)
+        self.ears = Ears(changed_ns, door, tuple(names), word)
 
     def _open(self, found: os.stat_result) -> WakeFolder:
         door = self._door
@@ -150,7 +150,7 @@ class Wakeups:
         for waiter in list(self._waiters):
             waiter.close()
         self.deaths.close()
-        self._door, self._seen, self._words = None, _NOTHING, None
+        self._door, self.ears, self._words = None, _NOTHING, None
 
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""

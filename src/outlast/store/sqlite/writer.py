@@ -11,14 +11,14 @@ import apsw
 
 from outlast import _probe
 from outlast._probe import probe
-from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreReplaced
+from outlast.errors import SecondSqliteCopy, StoreReplaced
 from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.members import run_alone, run_members
-from outlast.store.sqlite.operation import Exclusive, Sole
+from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.reentry import is_ours
@@ -41,17 +41,17 @@ class Writer:
         limits_seconds: tuple[float, float],
     ) -> None:
         self._connection = connection
-        self._tx = Transaction(connection)
+        self.tx = Transaction(connection)
         self._path = path
         self._guard = guard
         self._gate = gate
         self._limits_seconds = limits_seconds
         self._blockage = Blockage()
-        self._mutex = threading.RLock()
-        self._closed = False
+        self.mutex = threading.RLock()
+        self.is_closed = False
         self._is_quiet = False
         # Who is told that the commit is sent: nobody's group, unless there is another.
-        self._nobodys = self._group = Group(())
+        self.nobodys = self._group = Group(())
         self.wal_pages = 0
         self.commits = 0
         # Waiting is ours to do: the engine's own handler could not name whom we wait for.
@@ -72,44 +72,13 @@ class Writer:
         self._group.commit_sent = True
         return False
 
-    def stores_at_once(self, sole: Sole) -> bool:
-        """Run a statement that is a transaction by itself: one round of the engine, not three.
-
-        False when nothing was stored, or surely not for good: the longer way finds out why.
-        """
-        this = self._nobodys
-        text, values, task_ids = sole
-        with self._mutex:
-            if self._closed:
-                return False
-            self._gate.enter()
-            try:
-                self._guard.check_files()
-                this.commit_sent = False
-                self._tx.execute(text, values)
-                # Without this it is part of a transaction that somebody has left open.
-                is_stored = this.commit_sent
-            except apsw.Error as error:
-                if this.commit_sent:
-                    raise OutcomeUnknown(task_ids, error) from error
-                is_stored = False
-            finally:
-                self._gate.leave()
-        try:
-            self._guard.check_files()
-        except StoreReplaced as error:
-            if is_stored:
-                raise OutcomeUnknown(task_ids, error) from error
-            raise
-        return is_stored
-
     def commit(self, group: Group) -> None:
         """Run a group's operations in one synced transaction and decide the fate of each.
 
         Raises what concerns all of them: a store that stalls, was replaced, or lost its locks.
         """
-        with self._mutex:
-            if self._closed:
+        with self.mutex:
+            if self.is_closed:
                 raise Closed(_CLOSED)
             # By calls, not as a block: a with statement takes three times as long.
             self._gate.enter()
@@ -120,7 +89,7 @@ class Writer:
                 while waiting:
                     waiting = self._attempt(group, waiting, merging=False)
             finally:
-                self._group = self._nobodys
+                self._group = self.nobodys
                 self._gate.leave()
         try:
             self._guard.check_files()
@@ -140,9 +109,9 @@ class Writer:
             if _probe.is_armed:
                 probe(f"{_named_for(members)}.begun")
             if len(members) == 1:
-                live = run_alone(self._tx, members, self._path)
+                live = run_alone(self.tx, members, self._path)
             else:
-                live = run_members(self._tx, members, self._path, merging)
+                live = run_members(self.tx, members, self._path, merging)
             if not live:
                 return () if live is not None else _undecided(members)
             if _probe.is_armed:
@@ -162,8 +131,8 @@ class Writer:
         """Run something that manages its own transaction, such as a flush, under the gate."""
         operation = pending.operation
         assert isinstance(operation, Exclusive)
-        with self._mutex:
-            if self._closed:
+        with self.mutex:
+            if self.is_closed:
                 raise Closed(_CLOSED)
             self._gate.insist()
             try:
@@ -185,8 +154,8 @@ class Writer:
 
     def rescue_unlinked_log(self) -> None:
         """Flush a WAL that somebody unlinked: what it acknowledged is still in our hands."""
-        with self._mutex:
-            if self._closed or not self._guard.log_is_unlinked():
+        with self.mutex:
+            if self.is_closed or not self._guard.log_is_unlinked():
                 return
             log.error("the WAL of %s was removed while in use; flushing what it holds", self._path)
             try:
@@ -199,7 +168,7 @@ class Writer:
             self._roll_back()
         is_free = True
         try:
-            self._tx.control("BEGIN IMMEDIATE")
+            self.tx.control("BEGIN IMMEDIATE")
         except apsw.BusyError:
             is_free = False
         if not is_free:
@@ -212,7 +181,7 @@ class Writer:
         while True:
             patience.wait()
             with suppress(apsw.BusyError):
-                self._tx.control("BEGIN IMMEDIATE")
+                self.tx.control("BEGIN IMMEDIATE")
                 return
 
     @property
@@ -228,7 +197,7 @@ class Writer:
 
     def _commit(self, group: Group, members: Sequence[Pending[Any]]) -> None:
         try:
-            self._tx.control("COMMIT")
+            self.tx.control("COMMIT")
         except BaseException as error:
             if self._connection.in_transaction:
                 # Only what never began to be committed is still open.
@@ -249,7 +218,7 @@ class Writer:
     def _roll_back(self) -> None:
         """End what is left of a transaction."""
         try:
-            self._tx.control("ROLLBACK")
+            self.tx.control("ROLLBACK")
         except apsw.Error as error:
             log.warning("rolling back failed: %s", error)
 
@@ -269,18 +238,18 @@ class Writer:
 
     def close(self) -> None:
         """Close the connection; the caller has flushed what it wanted flushed."""
-        with self._mutex:
-            self._closed = True
+        with self.mutex:
+            self.is_closed = True
             self._connection.close()
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: wait until no operation is under way, and hold the next ones off."""
-        if is_ours(self._mutex):
+        if is_ours(self.mutex):
             # A signal's handler forks on top of an operation; it may look as if none were begun.
             return False
-        self._is_quiet = self._mutex.acquire(timeout=timeout_seconds)
+        self._is_quiet = self.mutex.acquire(timeout=timeout_seconds)
         if self._is_quiet and self._connection.in_transaction:
-            self._mutex.release()
+            self.mutex.release()
             self._is_quiet = False
         return self._is_quiet
 
@@ -288,7 +257,7 @@ class Writer:
         """After the fork, in the parent: go on."""
         if self._is_quiet:
             self._is_quiet = False
-            self._mutex.release()
+            self.mutex.release()
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's connection.
@@ -296,7 +265,7 @@ class Writer:
         An idle one is closed, so that the child's own connections take real locks; closing one
         in a transaction would scribble into memory that is shared with the parent.
         """
-        self._closed = True
+        self.is_closed = True
         if self._is_quiet:
             self._connection.close()
         else:

@@ -1,0 +1,113 @@
+"""The short way of a caller with nobody beside it: one statement, which is a transaction by itself.
+
+It asks what the usual way asks, and leads while it is at work as any leader does. It is written in
+one piece because after each wait for the disk the processor's caches are cold: a call of a function
+then takes as long as what most of them do. Whatever is not as usual is left to those who know.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+
+import apsw
+
+from outlast import _probe
+from outlast.clock import Instant
+from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreReplaced
+from outlast.store.records import NewTask
+from outlast.store.sqlite.database import Database
+from outlast.store.sqlite.enqueue import ADD_ONE, SURELY_INLINE
+from outlast.store.sqlite.flush import Flusher
+from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.operation import LOOKING_FOR_WORK
+from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.words import EARS, GATE
+
+# The end of a NewTask that names no time, no original and no key.
+_DUE_WITHOUT_TIES = (None, None, None)
+
+
+class ShortWay:
+    """For a task that is small and due, and has no ties to other rows."""
+
+    def __init__(
+        self,
+        group: GroupCommit,
+        gate: WriteGate,
+        wakeups: Wakeups,
+        flusher: Flusher,
+        reconnect: Callable[[Database], None],
+    ) -> None:
+        self._group = group
+        self._gate = gate
+        self._wakeups = wakeups
+        self._flusher = flusher
+        self._reconnect = reconnect
+
+    def stores(  # noqa: C901, PLR0912, PLR0915 - in one piece, for the reason above
+        self, task: NewTask, now: Instant, database: Database
+    ) -> bool:
+        """Store it durably; False: nothing was stored, take the usual way.
+
+        Whoever wants to look on from inside a transaction takes that one as well.
+        """
+        group, gate, text = self._group, self._gate, task[5]
+        others_lead = group.leader is not None
+        if (
+            others_lead
+            or task[9:] != _DUE_WITHOUT_TIES
+            or task[4] is not None
+            or (text is not None and len(text) > SURELY_INLINE)
+            or _probe.is_armed
+        ):
+            return False
+        writer, guard, words = database.writer, database.guard, gate.words
+        this = writer.nobodys
+        is_stored = False
+        try:
+            if not group.leads_alone(task):
+                return False
+            with writer.mutex:
+                if writer.is_closed:
+                    return False
+                if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
+                    gate.enter()
+                try:
+                    guard.check_files()
+                    this.commit_sent = False
+                    writer.tx.execute(ADD_ONE, (*task, now.utc_ms))
+                    # Without this it is part of a transaction that somebody has left open.
+                    is_stored = this.commit_sent
+                except apsw.Error as error:
+                    if this.commit_sent:
+                        raise OutcomeUnknown([task.id], error) from error
+                finally:
+                    if gate.is_ours:
+                        gate.leave()
+            guard.check_files()
+        except (SecondSqliteCopy, StoreReplaced) as error:
+            self._reconnect(database)
+            if is_stored:
+                raise OutcomeUnknown([task.id], error) from error
+            raise
+        finally:
+            try:
+                group.lets_others_lead(task)
+            finally:
+                # A signal's exception may have struck before it did.
+                if group.leader is task:
+                    group.lets_others_lead(task)
+        if not is_stored:
+            return False
+        wakeups, flusher = self._wakeups, self._flusher
+        ears = wakeups.ears
+        if (
+            ears.names
+            or monotonic() > wakeups.heard_until
+            or words is None
+            or words[EARS] != ears.word
+        ):
+            wakeups.tell(LOOKING_FOR_WORK)
+        if not flusher.quiet_from <= writer.wal_pages < flusher.quiet_below:
+            flusher.look_at(writer)
+        return True
