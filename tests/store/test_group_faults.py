@@ -101,10 +101,8 @@ class SlowTurn(Turn):
         assert pending.turn is not None
         self._pending = pending
         self._real = pending.turn
+        self.wait = self._real.wait
         self._before = [before]
-
-    def wait(self, timeout_seconds: float) -> bool:
-        return self._real.wait(timeout_seconds)
 
     def wake(self) -> None:
         if self._before and self._pending.stage == DECIDED:

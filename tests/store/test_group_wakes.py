@@ -66,7 +66,7 @@ def test_what_an_interrupted_call_left_behind_refuses_nobody(crowd: Crowd) -> No
     left_behind = crowd.group.submit(crowd.operation("interrupted"))
 
     def again() -> None:
-        crowd.group._waiting[threading.get_ident()] = left_behind
+        crowd.group._seat.pending = left_behind
         crowd.answers["again"] = crowd.group.submit(crowd.operation("again")).result()
 
     thread = threading.Thread(target=again, daemon=True)

@@ -24,11 +24,6 @@ ADD_ONE = shortened("add_task")
 SURELY_INLINE = INLINE_BYTES // 4
 
 
-def add(new: Sequence[NewTask], now: Instant, tx: Transaction) -> list[str]:
-    """The same as `add_tasks`, for whoever learns of the transaction last."""
-    return add_tasks(tx, new, now)
-
-
 def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
     """Insert what is new; returns, in order, the id each entry now stands for."""
     for task in new:

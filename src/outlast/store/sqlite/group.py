@@ -32,6 +32,7 @@ from outlast.store.sqlite.pending import (
     WAITING,
     Group,
     Pending,
+    Seat,
     Sleepers,
     Turn,
     fail_all,
@@ -79,8 +80,8 @@ class GroupCommit:
         self._usher = Usher(self, later, limits)
         self._untold: deque[Group] = deque()
         self._asleep = Sleepers()
-        # What each thread waits for; an interrupted call may leave its entry behind.
-        self._waiting: dict[int, Pending[Any]] = {}
+        # What each thread waits for, and by what; an interrupted call may leave it behind.
+        self._seat = Seat()
 
     def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
         """The future of an operation, which joins the queue when it is asked for or awaited.
@@ -121,8 +122,8 @@ class GroupCommit:
                 self._tell_all()
             if self._asleep.turns:
                 self._asleep.wake_another()
-            if self._waiting and self._waiting.get(get_ident()) is pending:
-                del self._waiting[get_ident()]
+            if pending.turn is not None and self._seat.pending is pending:
+                self._seat.pending = None
 
     def _lead_or_follow(self, pending: Pending[Any]) -> None:
         deadline = 0.0
@@ -144,17 +145,19 @@ class GroupCommit:
             elif pending.stage != DECIDED:
                 is_outside = pending.stage == NEW
                 self._asleep.wake_another()
-                woken = pending.turn.wait(LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS)
+                seconds = LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS
+                woken = pending.turn.wait(True, seconds)
                 is_overdue = not woken and not is_outside
 
     def _get_ready_to_wait(self, pending: Pending[Any]) -> None:
         """Waiting on top of another call of this thread may hold up whoever it waits for."""
         if is_ours(self._mutex):
             raise StoreError(INSIDE)
-        if self._waiting.setdefault(get_ident(), pending) is not pending:
+        seat = self._seat
+        if seat.pending is not None:
             self.refuse_inside(calls_allowed=1)
-            self._waiting[get_ident()] = pending
-        pending.turn = Turn()
+        seat.pending = pending
+        pending.turn = seat.turn = seat.turn or Turn()
 
     def full(self) -> QueueFull:
         """The error of one who waited for room too long."""
@@ -175,7 +178,7 @@ class GroupCommit:
             self._step_down(pending)
         while not self.withdraw(pending) and pending.stage == TAKEN and self.leader is not None:
             pending.turn = pending.turn or Turn()
-            pending.turn.wait(LOOK_UP_SECONDS)
+            pending.turn.wait(True, LOOK_UP_SECONDS)
 
     def withdraw(self, pending: Pending[Any], why: BaseException | None = None) -> bool:
         """Take an operation back before it is begun; False when it is too late for that."""
@@ -336,7 +339,8 @@ class GroupCommit:
 
         Where the order does not matter nobody is named: whoever comes first need not be woken.
         """
-        was_alone = group is not None and any(m.operation.alone for m in group.members)
+        # Whoever is alone is so in its group as well.
+        was_alone = group is not None and any(m.operation.alone for m in group.members[:1])
         if self._alone and not (was_alone and self._shared):
             return self._alone[0]
         if was_alone and self._shared:
@@ -353,10 +357,16 @@ class GroupCommit:
             # Another leader may be telling the same group at the same time, or have done so.
             with suppress(IndexError, ValueError):
                 group = self._untold[0]
-                for member in group.members:
-                    if member.turn is not None and member.ear is None and member is not who:
-                        self._asleep.turns.append(member.turn)
-                tell_coroutines([one.ear for one in group.members if one.ear is not None])
+                ears = [one.ear for one in group.members if one.ear is not None]
+                if len(ears) < len(group.members):
+                    self._asleep.turns.extend(
+                        [
+                            one.turn
+                            for one in group.members
+                            if one.turn is not None and one.ear is None and one is not who
+                        ]
+                    )
+                tell_coroutines(ears)
                 self._untold.remove(group)
         for _ in range(WOKEN_AT_ONCE):
             self._asleep.wake_another()

@@ -76,12 +76,13 @@ class _Runner:
 
     def run_alike(self, members: Sequence[Pending[Any]]) -> list[Pending[Any]]:
         """Those of one kind at once; returns whoever has to be run one by one."""
+        only = {one.operation.together for one in members}  # type: ignore[union-attr]
+        if len(only) == 1 and None not in only:
+            self._run_all_together(only.pop(), members)
+            return []
         kinds: dict[Together | None, list[Pending[Any]]] = {}
         for member in members:
             kinds.setdefault(member.operation.together, []).append(member)  # type: ignore[union-attr]
-        if len(kinds) == 1 and None not in kinds:
-            self._run_all_together(*kinds.popitem())
-            return []
         merged: list[Together | None] = [
             together
             for together, alike in kinds.items()

@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import apsw
 import msgspec
 
+from outlast.clock import Instant
+from outlast.store.records import NewTask
+from outlast.store.sqlite.enqueue import add_tasks, add_together
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.waiter import Topic
 
@@ -38,6 +41,27 @@ class Operation(msgspec.Struct, Generic[T], frozen=True, eq=False):
     wakes: frozenset[Topic] = NOBODY
     in_doubt: Callable[[], None] | None = None
     is_exclusive: ClassVar[bool] = False
+
+
+class Adding(msgspec.Struct, frozen=True, eq=False):
+    """The operation that callers ask for most, made of nothing but what it is about."""
+
+    inputs: tuple[Sequence[NewTask], Instant]
+    alone: bool
+    context: ClassVar[str] = "enqueue"
+    together = staticmethod(add_together)
+    wakes: ClassVar[frozenset[Topic]] = LOOKING_FOR_WORK
+    in_doubt: ClassVar[None] = None
+    is_exclusive: ClassVar[bool] = False
+
+    def run(self, tx: Transaction) -> list[str]:
+        """Insert the tasks."""
+        return add_tasks(tx, *self.inputs)
+
+    @property
+    def task_ids(self) -> list[str]:
+        """What a caller in doubt may ask for."""
+        return [task.id for task in self.inputs[0]]
 
 
 class Exclusive(msgspec.Struct, Generic[T], frozen=True, eq=False):

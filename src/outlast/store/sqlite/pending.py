@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from outlast.errors import OutcomeUnknown
-from outlast.store.sqlite.operation import Exclusive, Operation
+from outlast.store.sqlite.operation import Adding, Exclusive, Operation
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -21,15 +21,13 @@ NEW, WAITING, TAKEN, DECIDED = range(4)
 class Turn:
     """What one caller sleeps on; an early wake-up is kept, and one too many is harmless."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_lock", "wait")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
-
-    def wait(self, timeout_seconds: float) -> bool:
-        """Sleep until woken, or until the time is up; whether it was woken."""
-        return self._lock.acquire(timeout=timeout_seconds)
+        # Called with True and the seconds: sleep until woken, or until the time is up.
+        self.wait = self._lock.acquire
 
     def wake(self) -> None:
         """Wake the sleeper, now or when it next lies down."""
@@ -49,10 +47,18 @@ class Sleepers:
 
     def wake_another(self) -> None:
         """One of them, if there is any; a lost wake-up heals, for sleepers look up."""
-        if self.turns:
-            with suppress(IndexError):
-                # Somebody else may have woken the last one in this very moment.
-                self.turns.popleft().wake()
+        try:
+            turn = self.turns.popleft()
+        except IndexError:
+            return
+        turn.wake()
+
+
+class Seat(threading.local):
+    """Where a thread waits: its turn is made once, and used by one call of it at a time."""
+
+    turn: Turn | None = None
+    pending: "Pending[Any] | None" = None
 
 
 class Guide(Protocol):
@@ -70,7 +76,7 @@ class Guide(Protocol):
 class Pending(msgspec.Struct, Generic[T], eq=False):
     """An operation on its way; its fate is decided once, by whoever led its group."""
 
-    operation: Operation[T] | Exclusive[T]
+    operation: Operation[T] | Exclusive[T] | Adding
     _guide: Guide
     stage: int = NEW
     committed: bool = False

@@ -168,12 +168,9 @@ class Serving(SqliteReads):
 
     def _after(self, group: Group) -> None:
         """The group is answered: hint those who wait for what it did, and see to the log."""
-        topics = NOBODY
-        for one in group.members:
-            if one.committed:
-                wakes = one.operation.wakes
-                topics = wakes if topics is NOBODY or topics is wakes else topics | wakes
-        if topics is not NOBODY:
+        wakes = {one.operation.wakes for one in group.members if one.committed}
+        topics = NOBODY.union(*wakes)
+        if topics:
             self._wakeups.tell(topics)
         self._flusher.look_at(self._database.writer)
 

@@ -1,7 +1,6 @@
 """The store opened to serve: each verb is one operation handed to the writer."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
@@ -43,7 +42,7 @@ from outlast.store.sqlite.operation import (
     ANYBODY,
     LOOKING_FOR_WORK,
     WAITING_FOR_RESULTS,
-    Operation,
+    Adding,
 )
 from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.recovering import Recovering
@@ -97,12 +96,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         """The future of such an insertion."""
         if also or trace is not None:
             return self._add_with_more(new, now, also, trace)
-        return self._group.submit(
-            Operation(
-                "enqueue", partial(enqueue.add, new, now), map(_ID_OF, new),
-                len(new) > SHARED_LIMIT, enqueue.add_together, (new, now), LOOKING_FOR_WORK,
-            )
-        )  # fmt: skip
+        return Pending(Adding((new, now), len(new) > SHARED_LIMIT), self._group)
 
     def _add_with_more(
         self,

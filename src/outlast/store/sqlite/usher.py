@@ -182,7 +182,7 @@ class Usher:
                 if not self._queue.has_followers() and self._has_left():
                     return
                 if not self._queue.lead_if_nobody_does(self.turn):
-                    self.turn.wait(LOOK_UP_SECONDS)
+                    self.turn.wait(True, LOOK_UP_SECONDS)
         except BaseException:
             self._is_called = self.is_there = False
             if self._queue.has_followers():
