@@ -17,9 +17,11 @@ import apsw
 
 from bench import document
 from outlast.clock import Instant
+from outlast.store.records import NewTask
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect
-from outlast.store.sqlite.transaction import Row, Transaction, Values, int_array
+from outlast.store.sqlite.enqueue import INLINE_BYTES
+from outlast.store.sqlite.transaction import Row, Transaction, Values, chunks, int_array
 
 TASKS = 2_000
 BATCH = 100
@@ -139,14 +141,14 @@ def make_store(path: Path, name: str) -> apsw.Connection:
 
 
 def new_rows() -> list[Row]:
-    now = NOW.utc_ms
-    shared = ("default", "k", 0, None, None, None, 3, 3, 0, now, now, None, 12, 12345)
-    return [(f"018f-{number:08d}", *shared, '{"number":1}') for number in range(TASKS)]
+    task = NewTask("", "k", "default", 0, None, '{"number":1}', 12345, 3, 3, None)
+    return [(f"018f-{number:08d}", *task[1:]) for number in range(TASKS)]
 
 
 def insert(tx: Transaction, rows: list[Row]) -> None:
     tx.connection.execute("BEGIN IMMEDIATE")
-    tx.run_rows("add_tasks", rows)
+    for part in chunks(len(rows)):
+        tx.run_rows_at_once("add_tasks", rows[part], (NOW.utc_ms, INLINE_BYTES))
     tx.connection.execute("COMMIT")
 
 

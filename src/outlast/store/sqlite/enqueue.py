@@ -1,21 +1,18 @@
 """Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
 
 from outlast import _probe
 from outlast._probe import probe
 from outlast.clock import Instant
-from outlast.domain.lifecycle import Parked
 from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.store.records import Key, NewTask, Trace
 from outlast.store.sqlite.statements import shortened
-from outlast.store.sqlite.transaction import Transaction, chunks
+from outlast.store.sqlite.transaction import Row, Transaction, chunks
 
 INLINE_BYTES = 2048
-_DELAYED = Parked.DELAY.value
 
 # Binds a NewTask whose payload is small, with anything in place of its key, and the moment.
 ADD_ONE = shortened("add_task")
@@ -40,7 +37,7 @@ def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> lis
         tx.run("add_group", {"group": group, "now": now.utc_ms})
     known = [_reserve(tx, task, task.key, now) if task.key else None for task in new]
     fresh = [task for task, twin in zip(new, known, strict=True) if twin is None]
-    _insert(tx, fresh, now)
+    _insert(tx, [task if task.key is None else (*task[:11], "a key") for task in fresh], now)
     _inherit_keys(tx, fresh, now)
     probe("enqueue.inserted")
     return [twin or task.id for task, twin in zip(new, known, strict=True)]
@@ -64,29 +61,33 @@ def add_together(
     return [[next(rest) for _ in new] for new, _ in calls]
 
 
-def _insert(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
-    large: list[tuple[str, str]] = []
+def _insert(tx: Transaction, new: Sequence[Row], now: Instant) -> None:
+    """Rows as NewTask has them, with anything in place of a key."""
     inserted = 0
     try:
-        if len(new) == 1 and len(new[0].payload or "") <= SURELY_INLINE:
-            tx.execute(ADD_ONE, (*new[0][:11], new[0].key and "a key", now.utc_ms))
+        if len(new) == 1 and len(new[0][5] or "") <= SURELY_INLINE:
+            tx.execute(ADD_ONE, (*new[0], now.utc_ms))
         else:
             for part in chunks(len(new)):
                 inserted = part.start
-                values = _values(new[part], now.utc_ms, large)
-                tx.run_values("add_tasks", part.stop - part.start, values)
+                tx.run_rows_at_once("add_tasks", new[part], (now.utc_ms, INLINE_BYTES))
     except apsw.ConstraintError as error:
         _refuse_twin(tx, new[inserted:], error)
         raise
     for task in new:
-        if task.not_before_ms is not None:
+        if task[9] is not None:
             tx.run("add_task_dues", {"inserted": len(new)})
             break
+    large = [
+        (task[5], task[0])
+        for task in new
+        if task[5] is not None and len(task[5]) > SURELY_INLINE and is_large(task[5])
+    ]
     if large:
         tx.run_many("add_payload_blob", large)
 
 
-def _refuse_twin(tx: Transaction, rest: Sequence[NewTask], error: apsw.ConstraintError) -> None:
+def _refuse_twin(tx: Transaction, rest: Sequence[Row], error: apsw.ConstraintError) -> None:
     if getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE:
         twin = _twin(tx, rest)
         raise InvalidInput(
@@ -94,33 +95,14 @@ def _refuse_twin(tx: Transaction, rest: Sequence[NewTask], error: apsw.Constrain
         ) from error
 
 
-def _twin(tx: Transaction, rest: Sequence[NewTask]) -> str:
+def _twin(tx: Transaction, rest: Sequence[Row]) -> str:
     """The first of those not inserted whose id is in use, or was given twice."""
     seen: set[str] = set()
-    for task in rest:
-        if task.id in seen or tx.value("status_of", {"id": task.id}) is not None:
-            return task.id
-        seen.add(task.id)
+    for task_id, *_ in rest:
+        if task_id in seen or tx.value("status_of", {"id": task_id}) is not None:
+            return str(task_id)
+        seen.add(task_id)
     return ""
-
-
-def _values(new: Sequence[NewTask], now_ms: int, large: list[tuple[str, str]]) -> list[Any]:
-    """What the rows of add_tasks bind, one row after the other; notes payloads that are large."""
-    values: list[Any] = []
-    for (
-        task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
-        not_before_ms, retry_of, key,
-    ) in new:  # fmt: skip
-        size = 0 if text is None else len(text) if text.isascii() else len(text.encode())
-        is_large = size > INLINE_BYTES
-        if is_large and text is not None:
-            large.append((text, task_id))
-        values += (
-            task_id, queue, kind, priority, group, None if not_before_ms is None else _DELAYED,
-            not_before_ms, max_retries, max_recoveries, key is not None, now_ms, now_ms, retry_of,
-            size, checksum, None if is_large else text,
-        )  # fmt: skip
-    return values
 
 
 def _inherit_keys(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:

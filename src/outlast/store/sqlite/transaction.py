@@ -79,18 +79,17 @@ class Transaction:
         """Insert or change rows, many with each statement."""
         listed = list(rows)
         for part in chunks(len(listed)):
-            chunk = listed[part]
-            self.run_values(name, len(chunk), tuple(chain.from_iterable(chunk)))
+            self.run_rows_at_once(name, listed[part])
 
-    def run_values(self, name: str, count: int, values: Sequence[Any]) -> None:
-        """The same with one statement, given the values of so many rows one after the other.
+    def run_rows_at_once(self, name: str, rows: Sequence[Row], first: Row = ()) -> None:
+        """The same with one statement; `first` is bound before the rows, and stands for all.
 
-        Its rows may be more than that: what is told of nothing must change nothing.
+        Its rows may be more than these: what is told of nothing must change nothing.
         """
+        count = len(rows)
         size = _SIZES[bisect_left(_SIZES, count)]
-        if size > count:
-            values = [*values, *repeat(None, (size - count) * len(values) // count)]
-        self._cursor.execute(rows_of(name, size), values)
+        nothing = repeat(None, (size - count) * len(rows[0]))
+        self._cursor.execute(rows_of(name, size), (*first, *chain.from_iterable(rows), *nothing))
 
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""
