@@ -171,11 +171,13 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
             enqueue.check(self._handle, kind, payload, options, task_id=id, key=idempotency_key)
             await self._serve()
         found = await enqueue.enqueue_soon(
-            self._handle, kind, payload, options, task_id=id, key=idempotency_key
-        )
-        if not isinstance(found, Task):
-            found = await self._hop(enqueue.read, self._handle.serve(), found)
-        return found.waiting_by(self.wait)
+            self._handle, kind, payload, options,
+            task_id=id, key=idempotency_key, waits=self.wait,
+        )  # fmt: skip
+        if isinstance(found, Task):
+            return found
+        there: Task = await self._hop(enqueue.read, self._handle.serve(), found)
+        return there.waiting_by(self.wait)
 
     enqueue_many = _hopping(Outlast.enqueue_many)
 

@@ -1,6 +1,6 @@
 """The way in: what was checked and encoded is handed to the store in one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -20,7 +20,7 @@ from outlast.engine.prepare import (
     template_of,
 )
 from outlast.engine.session import Session
-from outlast.engine.tracing import Sent, Tracing, begun_sending, ended_with
+from outlast.engine.tracing import Tracing, begun_sending, ended_with
 from outlast.errors import (
     InvalidInput,
     InvalidTransition,
@@ -29,7 +29,6 @@ from outlast.errors import (
     TaskNotFound,
 )
 from outlast.settings import Settings
-from outlast.store.future import Future
 from outlast.store.records import NewTask, Statement
 
 __all__ = [
@@ -45,8 +44,6 @@ __all__ = [
     "make_options",
     "retry",
 ]
-
-Ids = Callable[[], list[str]]
 
 
 class Unread(NamedTuple):
@@ -132,7 +129,7 @@ def read(session: Session, unread: Unread) -> Task:
         raise OutcomeUnknown([unread.id], error) from error
 
 
-def enqueue_soon(
+async def enqueue_soon(
     opener: Opener,
     kind: str,
     payload: Any,
@@ -140,21 +137,23 @@ def enqueue_soon(
     *,
     task_id: str | None,
     key: str | None,
-) -> Future[TaskOrUnread]:
-    """The future of a new task, or of one that was perhaps there already and is to be read."""
-    new, now, also = check(opener, kind, payload, options, task_id=task_id, key=key)
-
-    def finish(stored: Ids) -> TaskOrUnread:
-        (stored_id,) = stored()
-        if stored_id == new.id and (key is None or task_id is None):
-            return as_task(new, now)
-        return Unread(stored_id, as_task(new._replace(id=stored_id), now))
-
+    waits: Waits | None = None,
+) -> TaskOrUnread:
+    """Await a new task, or one that was perhaps there already and is to be read."""
+    now, settings = opener.now(), opener.settings
+    new = one(template_of(kind, options, settings, now), payload, task_id, key, settings)
+    also = () if options.also == () else checked_statements(options.also)
     store = opener.serve().store
-    sending = begun_sending(opener.tracing, (new,))
-    if sending is None:
-        return store.add_soon((new,), now, also).then(finish)
-    return Sent(store.add_soon((new,), now, also, sending.trace).then(finish), sending)
+    if opener.tracing is None:
+        (stored_id,) = await store.add_soon((new,), now, also)
+    else:
+        sending = begun_sending(opener.tracing, (new,))
+        with ended_with(sending):
+            trace = None if sending is None else sending.trace
+            (stored_id,) = await store.add_soon((new,), now, also, trace)
+    if key is not None and (task_id is not None or stored_id != new.id):
+        return Unread(stored_id, as_task(new._replace(id=stored_id), now))
+    return _just_stored(stored_id, _new_tuple(JustStored, (new, now)), waits)
 
 
 def check(
@@ -165,11 +164,11 @@ def check(
     *,
     task_id: str | None,
     key: str | None,
-) -> tuple[NewTask, Instant, tuple[Statement, ...]]:
-    """What one enqueue will store; refuses what cannot be stored before anything is opened."""
-    now, settings = opener.now(), opener.settings
-    new = one(template_of(kind, options, settings, now), payload, task_id, key, settings)
-    return new, now, () if options.also == () else checked_statements(options.also)
+) -> None:
+    """Refuse what cannot be stored before anything is opened."""
+    settings = opener.settings
+    one(template_of(kind, options, settings, opener.now()), payload, task_id, key, settings)
+    checked_statements(options.also)
 
 
 def enqueue_many(

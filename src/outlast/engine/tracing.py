@@ -5,10 +5,10 @@ task, and each attempt that is traced notes its own, so that the next one can re
 tracer gets wrong never touches the work.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from outlast.errors import OutlastError
 from outlast.logs import logger
@@ -77,28 +77,6 @@ class Traceable:
     def use_tracing(self, tracing: Tracing | None) -> None:
         """Tell this one of each enqueue and each attempt from now on; None: nobody."""
         self._functions.tracing = self._handle.tracing = tracing
-
-
-class Sent(Generic[T_co]):
-    """The future of an enqueue that is traced until its fate is known."""
-
-    def __init__(self, future: Future[T_co], sending: Sending) -> None:
-        self._future = future
-        self._sending = sending
-
-    def result(self) -> T_co:
-        """Wait as a thread."""
-        with ended_with(self._sending):
-            return self._future.result()
-
-    def __await__(self) -> Generator[Any, None, T_co]:
-        """Wait as a coroutine."""
-        with ended_with(self._sending):
-            return (yield from self._future.__await__())
-
-    def then(self, finish: Callable[[Callable[[], Any]], U]) -> Future[U]:
-        """A future of what `finish` makes of this one's outcome."""
-        return Sent(self._future.then(finish), self._sending)
 
 
 @contextmanager
