@@ -1,6 +1,6 @@
 """The one place time comes from; everything below receives `now` as a parameter."""
 
-from time import CLOCK_MONOTONIC, clock_gettime_ns, time_ns
+from time import monotonic_ns, time_ns
 from typing import NamedTuple, Protocol
 
 from outlast import _host
@@ -33,5 +33,5 @@ class SystemClock:
 
     def now(self) -> Instant:
         """The present moment."""
-        mono_ms = clock_gettime_ns(CLOCK_MONOTONIC) // 1_000_000 - self._offset_ms
+        mono_ms = monotonic_ns() // 1_000_000 - self._offset_ms
         return _new_tuple(Instant, (time_ns() // 1_000_000, mono_ms))

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import Parked
@@ -58,8 +60,6 @@ TaskOrUnread = Task | Unread
 BULK_LIMIT = 100_000
 CHUNK = 10_000
 
-# Spares the detour by which a named tuple is usually made.
-_new_tuple = tuple.__new__
 _just_stored = Task.just_stored
 
 
@@ -107,7 +107,7 @@ def enqueue(
     if key is not None and (task_id is not None or stored_id != new.id):
         found = read(session, Unread(stored_id, as_task(new._replace(id=stored_id), now)))
         return found if waits is None else found.waiting_by(waits)
-    return _just_stored(stored_id, _new_tuple(JustStored, (new, now)), waits)
+    return _just_stored(stored_id, JustStored(new, now), waits)
 
 
 def _traced(
@@ -153,7 +153,7 @@ async def enqueue_soon(
             (stored_id,) = await store.add_soon((new,), now, also, trace)
     if key is not None and (task_id is not None or stored_id != new.id):
         return Unread(stored_id, as_task(new._replace(id=stored_id), now))
-    return _just_stored(stored_id, _new_tuple(JustStored, (new, now)), waits)
+    return _just_stored(stored_id, JustStored(new, now), waits)
 
 
 def check(
@@ -259,7 +259,7 @@ def existing(session: Session, task_id: str) -> Task:
     return found
 
 
-class JustStored(NamedTuple):
+class JustStored(msgspec.Struct, frozen=True, gc=False):
     """What was stored and when, for the record of it."""
 
     new: NewTask

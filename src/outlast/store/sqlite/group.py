@@ -247,11 +247,19 @@ class GroupCommit:
     def lets_others_lead(self, task: NewTask) -> None:
         """Give up the lead, if it was that task's."""
         if self.leader is task:
-            with self._mutex:
-                if not (self._shared or self._alone):
-                    self.leader, self._leading_thread = None, 0
-                    return
-            self._step_down(task)
+            # Then the look: who came before is found by us, and who comes now finds nobody at work.
+            self._leading_thread = 0
+            self.leader = None
+            if self._shared or self._alone:
+                self._call_the_next()
+
+    def _call_the_next(self) -> None:
+        """Somebody came while a task was stored by the short way; perhaps it leads already."""
+        with self._mutex:
+            if self.leader is not None or self._leading_thread:
+                return
+            turn = self._name_the_next(None)
+        self._wake_the_next(turn)
 
     def _lead(self, who: Leader, group: Group | None = None) -> None:
         """Commit one group, answer it, and let the next one lead."""
@@ -300,15 +308,21 @@ class GroupCommit:
                 # A group of `_taken_alone`: nobody waits, and nobody has to be told.
                 self._under_way, self._leading_thread, self.leader = None, 0, None
                 return
-            group = self._conclude(who)
-            self.leader = self._successor(group)
+            turn = self._name_the_next(self._conclude(who))
             self._leading_thread = 0
-            next_turn = _turn_of(self.leader) or (self._shared[0].turn if self._shared else None)
-        if next_turn is not None:
-            next_turn.wake()
-        if next_turn is self._usher.turn:
-            self._usher.call()
+        self._wake_the_next(turn)
         self._tell_all(who)
+
+    def _name_the_next(self, group: Group | None) -> Turn | None:
+        """Who is to lead, if it matters, and whom to wake."""
+        self.leader = self._successor(group)
+        return _turn_of(self.leader) or (self._shared[0].turn if self._shared else None)
+
+    def _wake_the_next(self, turn: Turn | None) -> None:
+        if turn is not None:
+            turn.wake()
+        if turn is self._usher.turn:
+            self._usher.call()
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
