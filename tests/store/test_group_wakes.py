@@ -8,13 +8,14 @@ import pytest
 
 from outlast import StoreError
 from outlast.store.sqlite import group
+from outlast.store.sqlite.answers import WOKEN_AT_ONCE
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.pending import Pending, Turn
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more, crowd
 
 __all__ = ["crowd"]
 
-MANY = 10 * group.WOKEN_AT_ONCE
+MANY = 10 * WOKEN_AT_ONCE
 NAMES = [f"early {n}" for n in range(MANY)]
 
 

@@ -23,6 +23,7 @@ import apsw
 
 from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.records import NewTask
+from outlast.store.sqlite.answers import Answers, Seat
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Exclusive, Operation
 from outlast.store.sqlite.pending import (
@@ -32,26 +33,17 @@ from outlast.store.sqlite.pending import (
     WAITING,
     Group,
     Pending,
-    Seat,
-    Sleepers,
     Turn,
     fail_all,
 )
 from outlast.store.sqlite.reentry import INSIDE, is_ours, refuse_inside
-from outlast.store.sqlite.usher import Usher, tell_coroutines
+from outlast.store.sqlite.succession import Leader, successor, turn_of
+from outlast.store.sqlite.usher import Usher
 
 T = TypeVar("T")
 
-# The usher, who leads for coroutines, is known by the turn it sleeps on, and who stores a task by
-# the short way by that task.
-Leader = Pending[Any] | Turn | NewTask
-
 LOOK_UP_SECONDS = 0.1
 LOOK_FOR_ROOM_SECONDS = 0.005
-
-# So many are woken at once, and each of the others by somebody who leaves or is about to sleep: a
-# crowd that wakes together only fights for the interpreter's lock.
-WOKEN_AT_ONCE = 2
 
 
 class GroupCommit:
@@ -78,8 +70,7 @@ class GroupCommit:
         self._leading_thread = 0
         self._under_way: Group | None = None
         self._usher = Usher(self, later, limits)
-        self._untold: deque[Group] = deque()
-        self._asleep = Sleepers()
+        self._answers = Answers()
         # What each thread waits for, and by what; an interrupted call may leave it behind.
         self._seat = Seat()
 
@@ -118,10 +109,10 @@ class GroupCommit:
         finally:
             if self.leader is pending:
                 self._step_down(pending)
-            if self._untold:
-                self._tell_all()
-            if self._asleep.turns:
-                self._asleep.wake_another()
+            if self._answers.untold:
+                self._answers.tell_all()
+            if self._answers.asleep:
+                self._answers.wake_another()
             if pending.turn is not None and self._seat.pending is pending:
                 self._seat.pending = None
 
@@ -144,7 +135,7 @@ class GroupCommit:
                 self._get_ready_to_wait(pending)
             elif pending.stage != DECIDED:
                 is_outside = pending.stage == NEW
-                self._asleep.wake_another()
+                self._answers.wake_another()
                 seconds = LOOK_FOR_ROOM_SECONDS if is_outside else LOOK_UP_SECONDS
                 woken = pending.turn.wait(True, seconds)
                 is_overdue = not woken and not is_outside
@@ -311,12 +302,12 @@ class GroupCommit:
             turn = self._name_the_next(self._conclude(who))
             self._leading_thread = 0
         self._wake_the_next(turn)
-        self._tell_all(who)
+        self._answers.tell_all(who)
 
     def _name_the_next(self, group: Group | None) -> Turn | None:
         """Who is to lead, if it matters, and whom to wake."""
-        self.leader = self._successor(group)
-        return _turn_of(self.leader) or (self._shared[0].turn if self._shared else None)
+        self.leader = successor(group, self._alone, self._shared, self._usher)
+        return turn_of(self.leader) or (self._shared[0].turn if self._shared else None)
 
     def _wake_the_next(self, turn: Turn | None) -> None:
         if turn is not None:
@@ -344,53 +335,10 @@ class GroupCommit:
             if member not in queue:
                 queue.appendleft(member)
             member.stage = WAITING
-        self._untold.append(group)
+        self._answers.untold.append(group)
         self._under_way = None
         return group
-
-    def _successor(self, group: Group | None) -> Leader | None:
-        """Who must lead next, so that groups and lone operations take turns.
-
-        Where the order does not matter nobody is named: whoever comes first need not be woken.
-        """
-        # Whoever is alone is so in its group as well.
-        was_alone = group is not None and any(m.operation.alone for m in group.members[:1])
-        if self._alone and not (was_alone and self._shared):
-            return self._alone[0]
-        if was_alone and self._shared:
-            first = self._shared[0]
-            if first.turn is not self._usher.turn:
-                return first
-            return self._usher.turn if self._usher.is_there else None
-        return None
-
-    def _tell_all(self, who: Leader | None = None) -> None:
-        """Wake whoever waits for what is decided, but for the leader itself; safe to be repeated
-        after an interruption."""
-        while self._untold:
-            # Another leader may be telling the same group at the same time, or have done so.
-            with suppress(IndexError, ValueError):
-                group = self._untold[0]
-                ears = [one.ear for one in group.members if one.ear is not None]
-                if len(ears) < len(group.members):
-                    self._asleep.turns.extend(
-                        [
-                            one.turn
-                            for one in group.members
-                            if one.turn is not None and one.ear is None and one is not who
-                        ]
-                    )
-                tell_coroutines(ears)
-                self._untold.remove(group)
-        for _ in range(WOKEN_AT_ONCE):
-            self._asleep.wake_another()
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """The same for a coroutine: the usher leads on its behalf."""
         return self._usher.seen_through(pending)
-
-
-def _turn_of(leader: Leader | None) -> Turn | None:
-    if isinstance(leader, Pending):
-        return leader.turn
-    return leader if isinstance(leader, Turn) else None

@@ -1,7 +1,6 @@
 """The future of an operation: threads that ask for it lead or wait, coroutines await it."""
 
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
@@ -37,28 +36,6 @@ class Turn:
             except RuntimeError:
                 # Somebody else woke it in this very moment.
                 return
-
-
-class Sleepers:
-    """Those whose fate is decided and who are to be woken by and by."""
-
-    def __init__(self) -> None:
-        self.turns: deque[Turn] = deque()
-
-    def wake_another(self) -> None:
-        """One of them, if there is any; a lost wake-up heals, for sleepers look up."""
-        try:
-            turn = self.turns.popleft()
-        except IndexError:
-            return
-        turn.wake()
-
-
-class Seat(threading.local):
-    """Where a thread waits: its turn is made once, and used by one call of it at a time."""
-
-    turn: Turn | None = None
-    pending: "Pending[Any] | None" = None
 
 
 class Guide(Protocol):
