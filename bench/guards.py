@@ -141,14 +141,14 @@ def make_store(path: Path, name: str) -> apsw.Connection:
 
 
 def new_rows() -> list[Row]:
-    task = NewTask("", "k", "default", 0, None, '{"number":1}', 12345, 3, 3, None)
+    task = NewTask("", "k", "default", 0, None, '{"number":1}', 12345, 3, 3, None, NOW.utc_ms)
     return [(f"018f-{number:08d}", *task[1:]) for number in range(TASKS)]
 
 
 def insert(tx: Transaction, rows: list[Row]) -> None:
     tx.connection.execute("BEGIN IMMEDIATE")
     for part in chunks(len(rows)):
-        tx.run_rows_at_once("add_tasks", rows[part], (NOW.utc_ms, INLINE_BYTES))
+        tx.run_rows_at_once("add_tasks", rows[part], (INLINE_BYTES,))
     tx.connection.execute("COMMIT")
 
 

@@ -30,7 +30,9 @@ FATAL = BROKEN._replace(retryable=False)
 RELEASED = Cause(Outcome.RELEASE, "worker")
 
 
-def new_task(task_id: str, kind: str = "work", payload: Any = None, **fields: Any) -> NewTask:
+def new_task(
+    task_id: str, kind: str = "work", payload: Any = None, created_ms: int = 0, **fields: Any
+) -> NewTask:
     """A task as the engine hands it to a store."""
     text = None if payload is None else codec.encode(payload, "payload")
     plain = NewTask(
@@ -44,6 +46,7 @@ def new_task(task_id: str, kind: str = "work", payload: Any = None, **fields: An
         max_retries=3,
         max_recoveries=3,
         not_before_ms=None,
+        created_ms=created_ms,
     )
     return plain._replace(**fields)
 
@@ -69,8 +72,9 @@ class Driver(NamedTuple):
     clock: ManualClock
 
     def add(self, *task_ids: str, **fields: Any) -> list[str]:
-        new = [new_task(task_id, **fields) for task_id in task_ids]
-        return self.store.add(new, self.clock.now())
+        now = self.clock.now()
+        new = [new_task(task_id, created_ms=now.utc_ms, **fields) for task_id in task_ids]
+        return self.store.add(new, now)
 
     def claim(
         self,

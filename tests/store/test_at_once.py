@@ -2,19 +2,28 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
-from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy, StoreError
+from outlast import (
+    InvalidInput,
+    OutcomeUnknown,
+    Outlast,
+    SecondSqliteCopy,
+    StoreError,
+)
 from outlast.store.records import NewTask
+from outlast.store.sqlite import group
 from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
+from tests.store.test_late_comers import PATIENCE_SECONDS, wait_until
 from tests.store.trace import Trace
 
 
@@ -170,6 +179,42 @@ def test_one_who_is_struck_on_its_way_out_leads_no_longer(
     assert store_of(app)._group.leader is None
     app.enqueue("work", id="b")
     assert len(app.tasks()) == 2
+
+
+def test_who_comes_meanwhile_is_called_when_it_is_done(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards the look at the queues after the lead is given up: nobody looks up by itself here."""
+    monkeypatch.setattr(group, "LOOK_UP_SECONDS", 10 * PATIENCE_SECONDS)
+    app.open()
+    inside, goes_on = threading.Event(), threading.Event()
+    stand = FileGuard.locks_stand
+
+    def slowly(guard: FileGuard) -> bool:
+        if not inside.is_set():
+            inside.set()
+            assert goes_on.wait(PATIENCE_SECONDS)
+        return stand(guard)
+
+    monkeypatch.setattr(FileGuard, "locks_stand", slowly)
+    calls: list[Callable[[], object]] = [
+        lambda: app.enqueue("work", id="first"),
+        lambda: app.enqueue("work", id="follows"),
+        lambda: app.enqueue("work", {"large": "x" * 5000}, id="follows too"),
+        lambda: app.enqueue_many("work", range(2000)),
+    ]
+    threads = [threading.Thread(target=call, daemon=True) for call in calls]
+    threads[0].start()
+    assert inside.wait(PATIENCE_SECONDS)
+    for thread in threads[1:]:
+        thread.start()
+    waiting = store_of(app)._group
+    wait_until(lambda: len(waiting._shared) == 2 and len(waiting._alone) == 1)
+    goes_on.set()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert not any(thread.is_alive() for thread in threads)
+    assert app.counts()["pending"] == 2003
 
 
 def test_closing_from_inside_is_refused_to_the_end(

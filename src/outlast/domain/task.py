@@ -1,7 +1,7 @@
 """What a task looks like to its user: a frozen record whose payload is decoded when asked for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, NoReturn, Protocol
 
@@ -88,7 +88,6 @@ class Task:
     heartbeat_at: datetime | None = None
     stored_payload: Stored = field(default=NOTHING_STORED, repr=False)
     stored_result: Stored = field(default=NOTHING_STORED, repr=False)
-    _waits: Waits | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def just_stored(cls, task_id: str, told_by: "Teller", waits: Waits | None = None) -> "Task":
@@ -96,6 +95,18 @@ class Task:
         task = _new(cls)
         _set(task, "__dict__", {"id": task_id, "_told_by": told_by, "_waits": waits})
         return task
+
+    def __copy__(self) -> "Task":
+        """What never changes need not be copied."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Task":
+        """The same."""
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To another process goes what is known of the task, and not the store it came from."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def is_final(self) -> bool:
@@ -125,9 +136,10 @@ class Task:
 
         Raises TaskFailed, TaskCancelled, or TimeoutError when it takes longer than `timeout`.
         """
-        if self._waits is None:
+        waits: Waits | None = self.__dict__.get("_waits")
+        if waits is None:
             raise InvalidInput("this record of a task knows no store; ask get(id).wait() of one")
-        return self._waits(self.id, timeout)
+        return waits(self.id, timeout)
 
     def __await__(self) -> NoReturn:
         """Awaiting it is an easy mistake, and one that comes when the task is stored already."""
@@ -137,7 +149,8 @@ class Task:
         )
 
     def waiting_by(self, waits: Waits) -> "Task":
-        """The same record, which now knows how to wait for its result."""
+        """The same record, which now knows how to wait for its result; no field, for that is known
+        in this process only."""
         self.__dict__["_waits"] = waits
         return self
 

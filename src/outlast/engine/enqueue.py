@@ -97,7 +97,8 @@ def enqueue(
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
     now, settings = opener.now(), opener.settings
-    new = one(template_of(kind, options, settings, now), payload, task_id, key, settings)
+    template = template_of(kind, options, settings, now)
+    new = one(template, payload, task_id, key, settings, created_ms=now.utc_ms)
     also = () if options.also == () else checked_statements(options.also)
     session = opener.serve()
     if opener.tracing is None:
@@ -105,9 +106,9 @@ def enqueue(
     else:
         (stored_id,) = _traced(opener, (new,), now, also)
     if key is not None and (task_id is not None or stored_id != new.id):
-        found = read(session, Unread(stored_id, as_task(new._replace(id=stored_id), now)))
+        found = read(session, Unread(stored_id, as_task(new._replace(id=stored_id))))
         return found if waits is None else found.waiting_by(waits)
-    return _just_stored(stored_id, JustStored(new, now), waits)
+    return _just_stored(stored_id, JustStored(new), waits)
 
 
 def _traced(
@@ -141,7 +142,8 @@ async def enqueue_soon(
 ) -> TaskOrUnread:
     """Await a new task, or one that was perhaps there already and is to be read."""
     now, settings = opener.now(), opener.settings
-    new = one(template_of(kind, options, settings, now), payload, task_id, key, settings)
+    template = template_of(kind, options, settings, now)
+    new = one(template, payload, task_id, key, settings, created_ms=now.utc_ms)
     also = () if options.also == () else checked_statements(options.also)
     store = opener.serve().store
     if opener.tracing is None:
@@ -152,8 +154,8 @@ async def enqueue_soon(
             trace = None if sending is None else sending.trace
             (stored_id,) = await store.add_soon((new,), now, also, trace)
     if key is not None and (task_id is not None or stored_id != new.id):
-        return Unread(stored_id, as_task(new._replace(id=stored_id), now))
-    return _just_stored(stored_id, JustStored(new, now), waits)
+        return Unread(stored_id, as_task(new._replace(id=stored_id)))
+    return _just_stored(stored_id, JustStored(new), waits)
 
 
 def check(
@@ -167,7 +169,8 @@ def check(
 ) -> None:
     """Refuse what cannot be stored before anything is opened."""
     settings = opener.settings
-    one(template_of(kind, options, settings, opener.now()), payload, task_id, key, settings)
+    template = template_of(kind, options, settings, opener.now())
+    one(template, payload, task_id, key, settings, created_ms=0)
     checked_statements(options.also)
 
 
@@ -189,7 +192,7 @@ def enqueue_many(
         raise InvalidInput(f"payloads must be a list of payloads, not a {type(payloads).__name__}")
     if chunked and also:
         raise InvalidInput("also needs one transaction; leave out chunked=True")
-    rows = prepare.many(template, payloads, task_ids, keys, opener.settings)
+    rows = prepare.many(template, payloads, task_ids, keys, opener.settings, created_ms=now.utc_ms)
     ids: list[str] = []
     size = CHUNK if chunked else BULK_LIMIT
     while chunk := _next_chunk(rows, size, len(ids)):
@@ -226,13 +229,13 @@ def retry(session: Session, task_id: str) -> Task:
         raise InvalidTransition(
             f"task {task_id} is {original.status}; only a final task can be retried"
         )
-    new = clone_of(original)
     now = session.now()
+    new = clone_of(original, now)
     session.store.add([new], now)
-    return as_task(new, now)
+    return as_task(new)
 
 
-def clone_of(original: Task) -> NewTask:
+def clone_of(original: Task, now: Instant) -> NewTask:
     """The same work once more, as a task that names its original."""
     text, _ = original.stored_payload
     new = NewTask(
@@ -246,6 +249,7 @@ def clone_of(original: Task) -> NewTask:
         max_retries=original.max_retries,
         max_recoveries=original.max_recoveries,
         not_before_ms=None,
+        created_ms=now.utc_ms,
         retry_of=original.id,
     )
     return new._replace(payload_sum=codec.payload_sum(new.id, new.kind, new.payload))
@@ -260,14 +264,13 @@ def existing(session: Session, task_id: str) -> Task:
 
 
 class JustStored(msgspec.Struct, frozen=True, gc=False):
-    """What was stored and when, for the record of it."""
+    """What was stored, for the record of it."""
 
     new: NewTask
-    now: Instant
 
     def told(self) -> Mapping[str, Any]:
         """The fields of the task, without reading it back."""
-        new, created = self.new, utc(self.now.utc_ms)
+        new, created = self.new, utc(self.new.created_ms)
         return {
             "kind": new.kind,
             "queue": new.queue,
@@ -285,6 +288,6 @@ class JustStored(msgspec.Struct, frozen=True, gc=False):
         }
 
 
-def as_task(new: NewTask, now: Instant, waits: Waits | None = None) -> Task:
+def as_task(new: NewTask, waits: Waits | None = None) -> Task:
     """The record of a task just stored, which is made when it is looked at."""
-    return _just_stored(new.id, JustStored(new, now), waits)
+    return _just_stored(new.id, JustStored(new), waits)

@@ -240,7 +240,7 @@ def _order(session: Session, task_id: str, act: Act) -> Order:
     if act in (Act.RETRY, Act.CLONE):
         found = session.store.get(task_id)
         if found is not None and found.is_final:
-            return Order(task_id, act, clone=enqueue.clone_of(found))
+            return Order(task_id, act, clone=enqueue.clone_of(found, session.now()))
     return Order(task_id, act)
 
 

@@ -106,6 +106,7 @@ def _checked_once(
         checked_whole(max_retries if retries is None else retries, "max_retries", 0, 1_000_000),
         max_recoveries,
         None,
+        0,
     )
 
 
@@ -135,11 +136,12 @@ def one(
     key: str | None,
     settings: Settings,
     *,
+    created_ms: int,
     name: str = "payload",
 ) -> NewTask:
     """One task of a call: its own id, payload, checksum and key."""
     (
-        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _,
+        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _, _,
     ) = template  # fmt: skip
     task_id = str(uuid7()) if task_id is None else checked_name(task_id, "id")
     text, checksum = encode_payload(task_id, kind, payload, name)
@@ -147,7 +149,7 @@ def one(
         NewTask,
         (
             task_id, kind, queue, priority, group, text, checksum, max_retries, max_recoveries,
-            not_before_ms, None,
+            not_before_ms, created_ms, None,
             None if key is None else _reserved(key, kind, text, settings),
         ),
     )  # fmt: skip
@@ -170,13 +172,15 @@ def many(
     task_ids: Sequence[str] | None,
     keys: Sequence[str] | None,
     settings: Settings,
+    *,
+    created_ms: int,
 ) -> Iterator[NewTask]:
     """The tasks of a call for many, each made when its turn comes."""
     for name, given in (("id", task_ids), ("idempotency_key", keys)):
         if isinstance(given, str):
             raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
     if task_ids is None and keys is None:
-        yield from _many_plain(template, payloads)
+        yield from _many_plain(template, payloads, created_ms)
         return
     n = -1
     for n, payload in enumerate(payloads):
@@ -185,15 +189,16 @@ def many(
             key = None if keys is None else keys[n]
         except IndexError:
             raise InvalidInput(_ONE_FOR_EACH) from None
-        yield one(template, payload, task_id, key, settings, name=f"payload {n}")
+        name = f"payload {n}"
+        yield one(template, payload, task_id, key, settings, created_ms=created_ms, name=name)
     if any(given is not None and len(given) > n + 1 for given in (task_ids, keys)):
         raise InvalidInput(_ONE_FOR_EACH)
 
 
-def _many_plain(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]:
+def _many_plain(template: NewTask, payloads: Iterable[Any], created_ms: int) -> Iterator[NewTask]:
     """What one() makes of payloads that come with neither ids nor keys; quicker for many."""
     (
-        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _,
+        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _, _,
     ) = template  # fmt: skip
     waiting, first = iter(payloads), 0
     while chunk := list(islice(waiting, ENCODED_AT_ONCE)):
@@ -205,7 +210,7 @@ def _many_plain(template: NewTask, payloads: Iterable[Any]) -> Iterator[NewTask]
                 NewTask,
                 (
                     task_id, kind, queue, priority, group, text, checksum, max_retries,
-                    max_recoveries, not_before_ms, None, None,
+                    max_recoveries, not_before_ms, created_ms, None, None,
                 ),
             )
             for task_id, text, checksum in zip(task_ids, texts, sums, strict=True)

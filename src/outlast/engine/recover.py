@@ -150,7 +150,9 @@ class _Run:
     def _note_the_opening(self, opened: Opened) -> None:
         if opened.flush_was_busy:
             self._errors.append("log flush: another program was reading the file; it is not empty")
-        crashed = f", pid {', '.join(map(str, opened.crashed_pids))}" if opened.crashed_pids else ""
+        who = "crashed pid" if opened.previous is PreviousStop.IN_USE else "pid"
+        pids = ", ".join(map(str, opened.crashed_pids))
+        crashed = f", {who} {pids}" if pids else ""
         odd = f", {len(opened.odd_markers)} markers unreadable" if opened.odd_markers else ""
         integrity = opened.integrity
         frames = opened.wal_frames_moved

@@ -35,6 +35,7 @@ class NewTask(NamedTuple):
     max_retries: int
     max_recoveries: int
     not_before_ms: int | None
+    created_ms: int
     retry_of: str | None = None
     key: Key | None = None
 

@@ -14,7 +14,7 @@ from outlast.store.sqlite.transaction import Row, Transaction, chunks
 
 INLINE_BYTES = 2048
 
-# Binds a NewTask whose payload is small, with anything in place of its key, and the moment.
+# Binds a NewTask whose payload is small, with anything in place of its key.
 ADD_ONE = shortened("add_task")
 
 # A character takes four bytes at most.
@@ -26,7 +26,7 @@ def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str
     for task in new:
         if task.group or task.key or task.retry_of:
             return _add_with_ties(tx, new, now)
-    _insert(tx, new, now)
+    _insert(tx, new)
     if _probe.is_armed:
         probe("enqueue.inserted")
     return [task.id for task in new]
@@ -37,7 +37,7 @@ def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> lis
         tx.run("add_group", {"group": group, "now": now.utc_ms})
     known = [_reserve(tx, task, task.key, now) if task.key else None for task in new]
     fresh = [task for task, twin in zip(new, known, strict=True) if twin is None]
-    _insert(tx, [task if task.key is None else (*task[:11], "a key") for task in fresh], now)
+    _insert(tx, [task if task.key is None else (*task[:12], "a key") for task in fresh])
     _inherit_keys(tx, fresh, now)
     probe("enqueue.inserted")
     return [twin or task.id for task, twin in zip(new, known, strict=True)]
@@ -61,16 +61,16 @@ def add_together(
     return [[next(rest) for _ in new] for new, _ in calls]
 
 
-def _insert(tx: Transaction, new: Sequence[Row], now: Instant) -> None:
+def _insert(tx: Transaction, new: Sequence[Row]) -> None:
     """Rows as NewTask has them, with anything in place of a key."""
     inserted = 0
     try:
         if len(new) == 1 and len(new[0][5] or "") <= SURELY_INLINE:
-            tx.execute(ADD_ONE, (*new[0], now.utc_ms))
+            tx.execute(ADD_ONE, new[0])
         else:
             for part in chunks(len(new)):
                 inserted = part.start
-                tx.run_rows_at_once("add_tasks", new[part], (now.utc_ms, INLINE_BYTES))
+                tx.run_rows_at_once("add_tasks", new[part], (INLINE_BYTES,))
     except apsw.ConstraintError as error:
         _refuse_twin(tx, new[inserted:], error)
         raise

@@ -11,7 +11,6 @@ from time import monotonic
 import apsw
 
 from outlast import _probe
-from outlast.clock import Instant
 from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreReplaced
 from outlast.store.records import NewTask
 from outlast.store.sqlite.database import Database
@@ -23,8 +22,8 @@ from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 from outlast.store.sqlite.wake import Wakeups
 from outlast.store.sqlite.words import EARS, GATE
 
-# The end of a NewTask that names no time, no original and no key.
-_DUE_WITHOUT_TIES = (None, None, None)
+# The end of a NewTask that names no original and no key.
+_WITHOUT_TIES = (None, None)
 
 
 class ShortWay:
@@ -45,7 +44,7 @@ class ShortWay:
         self._reconnect = reconnect
 
     def stores(  # noqa: C901, PLR0912, PLR0915 - in one piece, for the reason above
-        self, task: NewTask, now: Instant, database: Database
+        self, task: NewTask, database: Database
     ) -> bool:
         """Store it durably; False: nothing was stored, take the usual way.
 
@@ -55,7 +54,8 @@ class ShortWay:
         others_lead = group.leader is not None
         if (
             others_lead
-            or task[9:] != _DUE_WITHOUT_TIES
+            or task[11:] != _WITHOUT_TIES
+            or task[9] is not None
             or task[4] is not None
             or (text is not None and len(text) > SURELY_INLINE)
             or _probe.is_armed
@@ -75,7 +75,7 @@ class ShortWay:
                 try:
                     guard.check_files()
                     this.commit_sent = False
-                    writer.tx.execute(ADD_ONE, (*task, now.utc_ms))
+                    writer.tx.execute(ADD_ONE, task)
                     # Without this it is part of a transaction that somebody has left open.
                     is_stored = this.commit_sent
                 except apsw.Error as error:

@@ -81,7 +81,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
             len(new) == 1
             and not also
             and trace is None
-            and self._short_way.stores(new[0], now, self._database)
+            and self._short_way.stores(new[0], self._database)
         ):
             return [new[0][0]]
         return self.add_soon(new, now, also, trace).result()
