@@ -19,6 +19,7 @@ from outlast import (
 from outlast.store.records import NewTask
 from outlast.store.sqlite import group
 from outlast.store.sqlite.flush import Flusher
+from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.writer import Writer
@@ -217,6 +218,58 @@ def test_who_comes_meanwhile_is_called_when_it_is_done(
     assert app.counts()["pending"] == 2003
 
 
+def test_one_who_is_struck_on_its_way_out_calls_those_who_wait(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against followers who sleep until they look up by themselves, which they never do."""
+    monkeypatch.setattr(group, "LOOK_UP_SECONDS", 10 * PATIENCE_SECONDS)
+    app.open()
+    behind = threading.Thread(target=lambda: app.enqueue("work", id="b"), daemon=True)
+    real, strikes = GroupCommit._call_the_next, iter([KeyboardInterrupt])
+    stand = FileGuard.locks_stand
+
+    def not_alone(guard: FileGuard) -> bool:
+        if not behind.ident:
+            behind.start()
+            wait_until(lambda: bool(store_of(app)._group._shared))
+        return stand(guard)
+
+    def struck(waiting: GroupCommit) -> None:
+        for strike in strikes:
+            raise strike
+        real(waiting)
+
+    monkeypatch.setattr(FileGuard, "locks_stand", not_alone)
+    monkeypatch.setattr(GroupCommit, "_call_the_next", struck)
+    with pytest.raises(KeyboardInterrupt):
+        app.enqueue("work", id="a")
+    behind.join(PATIENCE_SECONDS)
+    assert not behind.is_alive()
+    assert app.counts()["pending"] == 2
+
+
+@pytest.mark.parametrize("is_lone", [True, False])
+def test_one_who_is_struck_where_it_leaves_the_gate_does_not_keep_it(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch, is_lone: bool
+) -> None:
+    """Guards against an idle process that others wait for."""
+    app.open()
+    gate = store_of(app)._gate
+    real, strikes = WriteGate.leave, iter([KeyboardInterrupt])
+
+    def struck(left: WriteGate) -> None:
+        for strike in strikes:
+            raise strike
+        real(left)
+
+    gate.alone_until = 0.0
+    monkeypatch.setattr(WriteGate, "leave", struck)
+    with pytest.raises(KeyboardInterrupt):
+        app.enqueue("work", delay=None if is_lone else 5)
+    assert not gate.is_ours
+    app.enqueue("work")
+
+
 def test_closing_from_inside_is_refused_to_the_end(
     app: Outlast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +284,7 @@ def test_closing_from_inside_is_refused_to_the_end(
 
     with monkeypatch.context() as inside:
         inside.setattr(Flusher, "look_at", close_inside)
-        inside.setattr(store_of(app)._flusher, "quiet_below", 0)
+        inside.setattr(store_of(app)._flusher, "quiet_pages", ())
         app.enqueue("work")
     assert len(refused) == 1
     assert "inside one of its own operations" in refused[0]

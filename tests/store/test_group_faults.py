@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
+from outlast.store.sqlite import group
+from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.pending import DECIDED, Pending, Turn
 from outlast.store.sqlite.transaction import Transaction
 from tests.store.hand import store_of
@@ -89,6 +91,31 @@ def test_a_handlers_own_operation_while_another_joins_the_queue_harms_neither(
     crowd.join()
     assert (crowd.answers, inner) == ({"outer": "outer"}, ["inner"])
     assert sorted(name for group in crowd.disk.groups for name in group) == ["inner", "outer"]
+
+
+@pytest.mark.parametrize("where", ["successor", "turn_of", "_name_the_next", "_wake_the_next"])
+def test_a_leader_that_is_struck_where_it_steps_down_leaves_the_lead_to_others(
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Guards against a leader that is nobody and yet at work: all others would wait for ever."""
+    home: Any = GroupCommit if where.startswith("_") else group
+    real, strikes = getattr(home, where), [Struck]
+
+    def struck(*given: Any) -> Any:
+        if strikes and threading.current_thread() is leading:
+            raise strikes.pop()
+        return real(*given)
+
+    leading = crowd.call_outside("first")
+    monkeypatch.setattr(home, where, struck)
+    crowd.disk.await_group()
+    crowd.call("follows", "lone")
+    crowd.disk.let_through()
+    crowd.join()
+    assert not strikes
+    assert isinstance(crowd.answers.pop("first"), Struck)
+    assert crowd.answers == {"follows": "follows", "lone": "lone"}
+    assert crowd.group.leader is None
 
 
 class SlowTurn(Turn):

@@ -123,7 +123,7 @@ def _refuse_depth(raw: bytes, name: str) -> None:
 def encode_payload(task_id: str, kind: str, payload: Any, name: str) -> tuple[str | None, int]:
     """The text of a payload, if there is any, and the checksum of its task."""
     text = None if payload is None else encode(payload, name)
-    return text, zlib.crc32(f"{task_id}\0{kind}\0{text}".encode())
+    return text, payload_sum(task_id, kind, text)
 
 
 def payload_sum(task_id: str, kind: str, payload: str | None) -> int:

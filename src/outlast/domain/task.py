@@ -155,11 +155,18 @@ class Task:
         return self
 
 
+# What a record of a task just stored finds out when it is asked.
+TOLD_WHEN_ASKED = (
+    "kind", "queue", "priority", "group", "parked", "max_retries", "max_recoveries", "retry_of",
+    "created_at", "updated_at", "state_changed_at", "not_before", "stored_payload",
+)  # fmt: skip
+
+
 class Teller(Protocol):
     """Knows what a task was stored with."""
 
     def told(self) -> Mapping[str, Any]:
-        """The fields that are not as their defaults say; the same at each call."""
+        """A value for each of TOLD_WHEN_ASKED; the same at each call."""
         ...
 
 
@@ -168,20 +175,24 @@ class _ToldWhenAsked:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._default = Task.__dict__.get(name)
+        self._defaults = {name: Task.__dict__[name]} if name in Task.__dict__ else {}
 
     def __get__(self, task: Task | None, owner: type[Task]) -> Any:
-        values = {} if task is None else task.__dict__
+        values = self._defaults if task is None else task.__dict__
         if "_told_by" in values:
             values.update(values["_told_by"].told())
-        return values.get(self._name, self._default)
+        try:
+            return values[self._name]
+        except KeyError:
+            raise AttributeError(f"a task has no {self._name} of its own") from None
 
 
-for _name in (
-    "kind", "queue", "priority", "group", "parked", "max_retries", "max_recoveries", "retry_of",
-    "created_at", "updated_at", "state_changed_at", "not_before", "stored_payload",
-):  # fmt: skip
-    setattr(Task, _name, _ToldWhenAsked(_name))
+def _tell_when_asked() -> None:
+    for name in TOLD_WHEN_ASKED:
+        setattr(Task, name, _ToldWhenAsked(name))
+
+
+_tell_when_asked()
 
 
 def _damaged(part: str, task_id: str) -> str:

@@ -288,6 +288,6 @@ class JustStored(msgspec.Struct, frozen=True, gc=False):
         }
 
 
-def as_task(new: NewTask, waits: Waits | None = None) -> Task:
+def as_task(new: NewTask) -> Task:
     """The record of a task just stored, which is made when it is looked at."""
-    return _just_stored(new.id, JustStored(new), waits)
+    return _just_stored(new.id, JustStored(new))

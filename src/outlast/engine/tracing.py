@@ -8,7 +8,7 @@ tracer gets wrong never touches the work.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from outlast.errors import OutlastError
 from outlast.logs import logger
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from outlast.engine.functions import AnyFunction, Functions
     from outlast.engine.handle import StoreHandle
     from outlast.engine.run import Ended
-
-T_co = TypeVar("T_co", covariant=True)
-U = TypeVar("U")
 
 log = logger("outlast.tracing")
 

@@ -79,25 +79,25 @@ class Flusher:
         self._flush_commits = settings.flush_commits
         self._flushed_commits = 0
         self._is_called = False
-        self.quiet_from = self.quiet_below = 0
+        self.quiet_pages = range(0)
         """While the log has so many pages there is nothing to look at."""
         self._count_from(0)
 
     def _count_from(self, pages: int) -> None:
         """So many pages of the log are moved, or as good as that."""
-        self.quiet_from = pages
-        self.quiet_below = 0 if self._flush_commits else pages + self._due_pages
+        self._flushed_pages = pages
+        self.quiet_pages = range(pages, 0 if self._flush_commits else pages + self._due_pages)
 
     def look_at(self, log_size: "LogSize") -> None:
         """Call for a flush when the log has grown enough since the last one."""
         pages = log_size.wal_pages
-        if pages < self.quiet_from:
+        if pages < self._flushed_pages:
             # The log began anew after it was moved.
             self._count_from(0)
         enough_commits = self._flush_commits and (
             log_size.commits - self._flushed_commits >= self._flush_commits
         )
-        is_due = enough_commits or pages - self.quiet_from >= self._due_pages
+        is_due = enough_commits or pages - self._flushed_pages >= self._due_pages
         if not is_due or self._is_called:
             return
         self._is_called = True

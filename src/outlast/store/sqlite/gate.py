@@ -130,7 +130,7 @@ class WriteGate:
             self._take_turns()
 
     def _take_turns(self) -> None:
-        descriptor = self._descriptor
+        descriptor, self.alone_until = self._descriptor, 0.0
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
         if self.words is not None and self.words[GATE] != self.word_seen:

@@ -25,7 +25,7 @@ from outlast.errors import OutlastError, QueueFull, StoreError
 from outlast.store.records import NewTask
 from outlast.store.sqlite.answers import Answers, Seat
 from outlast.store.sqlite.members import may_be_a_signals
-from outlast.store.sqlite.operation import Exclusive, Operation
+from outlast.store.sqlite.operation import Adding, Exclusive, Operation
 from outlast.store.sqlite.pending import (
     DECIDED,
     NEW,
@@ -74,7 +74,7 @@ class GroupCommit:
         # What each thread waits for, and by what; an interrupted call may leave it behind.
         self._seat = Seat()
 
-    def submit(self, operation: Operation[T] | Exclusive[T]) -> Pending[T]:
+    def submit(self, operation: Operation[T] | Exclusive[T] | Adding) -> Pending[T]:
         """The future of an operation, which joins the queue when it is asked for or awaited.
 
         So nothing is queued that nobody waits for, and a full queue holds up only its callers.
@@ -113,7 +113,7 @@ class GroupCommit:
                 self._answers.tell_all()
             if self._answers.asleep:
                 self._answers.wake_another()
-            if pending.turn is not None and self._seat.pending is pending:
+            if self._seat.pending is pending:
                 self._seat.pending = None
 
     def _lead_or_follow(self, pending: Pending[Any]) -> None:
@@ -210,6 +210,8 @@ class GroupCommit:
                 raise StoreError(INSIDE)
             if at_work not in (0, me):
                 return False
+            # Whoever stores by the short way is about to say that it leads no longer.
+            is_overdue = is_overdue and not isinstance(self.leader, NewTask)
             if self.leader is None or self.leader is who or is_overdue:
                 self.leader = who
                 self._leading_thread = me
@@ -236,13 +238,13 @@ class GroupCommit:
             return True
 
     def lets_others_lead(self, task: NewTask) -> None:
-        """Give up the lead, if it was that task's."""
+        """Give up the lead, if it was that task's; safe to be repeated after an interruption."""
         if self.leader is task:
             # Then the look: who came before is found by us, and who comes now finds nobody at work.
             self._leading_thread = 0
             self.leader = None
-            if self._shared or self._alone:
-                self._call_the_next()
+        if self._shared or self._alone:
+            self._call_the_next()
 
     def _call_the_next(self) -> None:
         """Somebody came while a task was stored by the short way; perhaps it leads already."""
@@ -300,14 +302,16 @@ class GroupCommit:
                 self._under_way, self._leading_thread, self.leader = None, 0, None
                 return
             turn = self._name_the_next(self._conclude(who))
-            self._leading_thread = 0
         self._wake_the_next(turn)
         self._answers.tell_all(who)
 
     def _name_the_next(self, group: Group | None) -> Turn | None:
-        """Who is to lead, if it matters, and whom to wake."""
-        self.leader = successor(group, self._alone, self._shared, self._usher)
-        return turn_of(self.leader) or (self._shared[0].turn if self._shared else None)
+        """Nobody leads; who is to, if it matters, and whom to wake."""
+        leader = successor(group, self._alone, self._shared, self._usher)
+        # Side by side: a signal's exception in between would leave one without the other.
+        self.leader = leader
+        self._leading_thread = 0
+        return turn_of(leader) or (self._shared[0].turn if self._shared else None)
 
     def _wake_the_next(self, turn: Turn | None) -> None:
         if turn is not None:

@@ -70,6 +70,7 @@ class ShortWay:
             with writer.mutex:
                 if writer.is_closed:
                     return False
+                # As the gate's own `enter` asks.
                 if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
                     gate.enter()
                 try:
@@ -82,8 +83,13 @@ class ShortWay:
                     if this.commit_sent:
                         raise OutcomeUnknown([task.id], error) from error
                 finally:
-                    if gate.is_ours:
+                    try:
+                        if gate.is_ours:
+                            gate.leave()
+                    except BaseException:
+                        # A signal's exception may have struck before it did.
                         gate.leave()
+                        raise
             guard.check_files()
         except (SecondSqliteCopy, StoreReplaced) as error:
             self._reconnect(database)
@@ -93,10 +99,9 @@ class ShortWay:
         finally:
             try:
                 group.lets_others_lead(task)
-            finally:
-                # A signal's exception may have struck before it did.
-                if group.leader is task:
-                    group.lets_others_lead(task)
+            except BaseException:
+                group.lets_others_lead(task)
+                raise
         if not is_stored:
             return False
         wakeups, flusher = self._wakeups, self._flusher
@@ -108,6 +113,6 @@ class ShortWay:
             or words[EARS] != ears.word
         ):
             wakeups.tell(LOOKING_FOR_WORK)
-        if not flusher.quiet_from <= writer.wal_pages < flusher.quiet_below:
+        if writer.wal_pages not in flusher.quiet_pages:
             flusher.look_at(writer)
         return True

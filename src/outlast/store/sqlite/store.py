@@ -96,7 +96,7 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         """The future of such an insertion."""
         if also or trace is not None:
             return self._add_with_more(new, now, also, trace)
-        return Pending(Adding((new, now), len(new) > SHARED_LIMIT), self._group)
+        return self._group.submit(Adding((new, now), len(new) > SHARED_LIMIT))
 
     def _add_with_more(
         self,

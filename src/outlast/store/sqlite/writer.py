@@ -90,7 +90,7 @@ class Writer:
                     waiting = self._attempt(group, waiting, merging=False)
             finally:
                 self._group = self.nobodys
-                self._gate.leave()
+                self._leave_the_gate()
         try:
             self._guard.check_files()
         except StoreReplaced as error:
@@ -149,8 +149,16 @@ class Writer:
             finally:
                 if self._connection.in_transaction:
                     self._roll_back()
-                self._gate.leave()
+                self._leave_the_gate()
         pending.succeed()
+
+    def _leave_the_gate(self) -> None:
+        try:
+            self._gate.leave()
+        except BaseException:
+            # A signal's exception may have struck before it did, and others would wait for us.
+            self._gate.leave()
+            raise
 
     def rescue_unlinked_log(self) -> None:
         """Flush a WAL that somebody unlinked: what it acknowledged is still in our hands."""
