@@ -4,6 +4,9 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Task
+from outlast.domain.task import TOLD_WHEN_ASKED
+from outlast.engine.enqueue import JustStored
+from outlast.store.records import NewTask
 from outlast.store.sqlite.statements import sql
 from tests.support.foreign import ForeignError, foreign_rows
 
@@ -110,3 +113,17 @@ def test_the_database_keeps_every_counter_within_its_limit(
     with pytest.raises(ForeignError, match="CHECK constraint failed: task_budgets"):
         foreign_rows(database, f"UPDATE tasks SET {change}")
     foreign_rows(database, "UPDATE tasks SET attempt = 7, retry_count = 3, recovery_count = 3")
+
+
+def test_a_record_just_made_is_told_each_field_that_it_leaves_out() -> None:
+    """Guards against a field that one of the two lists has and the other has not."""
+    new = NewTask("t", "k", "q", 1, "g", "1", 2, 3, 4, 5, 6, "original")
+    assert set(JustStored(new).told()) == set(TOLD_WHEN_ASKED)
+
+
+def test_the_places_of_a_new_task_are_those_that_statements_bind() -> None:
+    """Guards add_task.sql, add_tasks.sql and the short way, which go by the places."""
+    assert NewTask._fields == (
+        "id", "kind", "queue", "priority", "group", "payload", "payload_sum", "max_retries",
+        "max_recoveries", "not_before_ms", "created_ms", "retry_of", "key",
+    )  # fmt: skip
