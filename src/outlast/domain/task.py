@@ -144,8 +144,8 @@ class Task:
     def __await__(self) -> NoReturn:
         """Awaiting it is an easy mistake, and one that comes when the task is stored already."""
         raise TypeError(
-            f"task {self.id} is stored and cannot be awaited: its result is task.wait(), and"
-            " to await an enqueue, use AsyncOutlast"
+            f"task {self.id} is stored and cannot be awaited: its result is task.wait(), or"
+            " await task.wait() if it comes from an AsyncOutlast"
         )
 
     def waiting_by(self, waits: Waits) -> "Task":
