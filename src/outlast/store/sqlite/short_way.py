@@ -22,8 +22,10 @@ from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 from outlast.store.sqlite.wake import Wakeups
 from outlast.store.sqlite.words import EARS, GATE
 
-# The end of a NewTask that names no original and no key.
-_WITHOUT_TIES = (None, None)
+# Places of a NewTask, which is asked here without the detour of its names.
+_GROUP, _NOT_BEFORE, _RETRY_OF, _KEY = map(
+    NewTask._fields.index, ("group", "not_before_ms", "retry_of", "key")
+)
 
 
 class ShortWay:
@@ -50,13 +52,14 @@ class ShortWay:
 
         Whoever wants to look on from inside a transaction takes that one as well.
         """
-        group, gate, text = self._group, self._gate, task[5]
+        group, gate, text = self._group, self._gate, task.payload
         others_lead = group.leader is not None
         if (
             others_lead
-            or task[11:] != _WITHOUT_TIES
-            or task[9] is not None
-            or task[4] is not None
+            or task[_KEY] is not None
+            or task[_RETRY_OF] is not None
+            or task[_NOT_BEFORE] is not None
+            or task[_GROUP] is not None
             or (text is not None and len(text) > SURELY_INLINE)
             or _probe.is_armed
         ):
