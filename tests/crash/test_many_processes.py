@@ -12,6 +12,7 @@ from outlast import Outlast
 from outlast.testing import ManualClock
 from tests.support.children import Child
 from tests.support.foreign import ForeignError, assert_sound, foreign_rows
+from tests.support.sitting import sits_in_a_transaction
 
 PROCESSES = 8
 
@@ -204,20 +205,6 @@ def _reads_for_a_long_time(path: str) -> None:
         hear()
 
 
-def _stays_inside_a_write(path: str) -> None:
-    from outlast import Outlast, _probe
-    from tests.support.childside import hear, say
-
-    def pause(name: str) -> None:
-        if name == "enqueue.written":
-            say(name)
-            hear()
-
-    app = Outlast(path).open()
-    _probe.arm(pause)
-    app.enqueue("work", id="slow")
-
-
 @pytest.mark.proves("INT-33")
 def test_a_long_read_and_a_hundred_writes_do_not_meet(database: Path) -> None:
     with Outlast(database) as app:
@@ -236,7 +223,7 @@ def test_a_long_read_and_a_hundred_writes_do_not_meet(database: Path) -> None:
 def test_reads_are_answered_while_a_write_is_under_way(database: Path) -> None:
     with Outlast(database) as app:
         app.enqueue("work", id="here")
-        with Child(_stays_inside_a_write, database) as writer:
+        with Child(sits_in_a_transaction, database) as writer:
             assert writer.hear() == "enqueue.written"
             assert app.get("here").status == "pending"
             assert app.counts()["pending"] == 1

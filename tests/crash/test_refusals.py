@@ -24,6 +24,7 @@ from outlast.store.sqlite.connection import guard_version
 from tests.store.hand import store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
+from tests.support.sitting import sits_in_a_transaction
 
 
 def _open(app: Outlast) -> None:
@@ -128,27 +129,13 @@ def test_an_engine_without_the_defect_is_accepted(version: str) -> None:
     guard_version(version)
 
 
-def _sits_in_a_transaction(path: str) -> None:
-    from outlast import Outlast, _probe
-    from tests.support.childside import hear, say
-
-    def pause(name: str) -> None:
-        if name == "enqueue.written":
-            say(name)
-            hear()
-
-    app = Outlast(path).open()
-    _probe.arm(pause)
-    app.enqueue("work")
-
-
 @pytest.mark.proves("INT-35")
 def test_a_flush_waits_for_writers_of_other_processes(database: Path) -> None:
     """Commits and flushes pass one gate, across connections and processes."""
     settings = Settings(stall_seconds=0.1, write_timeout_seconds=0.2)
     with Outlast(database, settings=settings) as app:
         app.enqueue("work")
-        with Child(_sits_in_a_transaction, database) as writer:
+        with Child(sits_in_a_transaction, database) as writer:
             writer.hear()
             with pytest.raises(QueueStalled) as caught:
                 app.flush_wal("passive")

@@ -20,6 +20,7 @@ from outlast.store.sqlite.pending import Group, Pending, Turn
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
+from tests.support.sitting import sits_in_a_transaction
 
 PATIENCE_SECONDS = 60
 
@@ -286,27 +287,13 @@ def test_under_a_mixed_load_a_claim_is_always_in_the_next_group(
     assert sum(map(len, queueing.waits.values())) > 600, "there was no load"
 
 
-def _stops_inside_a_transaction(path: str) -> None:
-    from outlast import Outlast, _probe
-    from tests.support.childside import hear, say
-
-    def pause(name: str) -> None:
-        if name == "enqueue.written":
-            say(name)
-            hear()
-
-    app = Outlast(path).open()
-    _probe.arm(pause)
-    say(app.enqueue("work", id="slow").id)
-
-
 def test_all_who_wait_for_a_stopped_process_are_told_its_pid_together(database: Path) -> None:
     """Those who followed the first to be told do not wait as long as it did once more."""
     settings = Settings(stall_seconds=2, write_timeout_seconds=60)
     told: list[int | None] = []
     told_at: list[float] = []
     with Outlast(database, settings=settings) as app:
-        with Child(_stops_inside_a_transaction, database) as writer:
+        with Child(sits_in_a_transaction, database) as writer:
             writer.hear()
             writer.signal(signal.SIGSTOP)
 

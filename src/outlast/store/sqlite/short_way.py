@@ -1,7 +1,7 @@
 """The short way of a caller with nobody beside it: one statement, which is a transaction by itself.
 
 It asks what the usual way asks, and leads while it is at work as any leader does. It is written in
-one piece because after each wait for the disk the processor's caches are cold: a call of a function
+few pieces because after each wait for the disk the processor's caches are cold: a function's call
 then takes as long as what most of them do. Whatever is not as usual is left to those who know.
 """
 
@@ -18,9 +18,11 @@ from outlast.store.sqlite.enqueue import ADD_ONE, SURELY_INLINE
 from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 from outlast.store.sqlite.wake import Wakeups
 from outlast.store.sqlite.words import EARS, GATE
+from outlast.store.sqlite.writer import Writer
 
 # Places of a NewTask, which is asked here without the detour of its names.
 _GROUP, _NOT_BEFORE, _RETRY_OF, _KEY = map(
@@ -45,14 +47,12 @@ class ShortWay:
         self._flusher = flusher
         self._reconnect = reconnect
 
-    def stores(  # noqa: C901, PLR0912, PLR0915 - in one piece, for the reason above
-        self, task: NewTask, database: Database
-    ) -> bool:
+    def stores(self, task: NewTask, database: Database) -> bool:
         """Store it durably; False: nothing was stored, take the usual way.
 
         Whoever wants to look on from inside a transaction takes that one as well.
         """
-        group, gate, text = self._group, self._gate, task.payload
+        group, text = self._group, task.payload
         others_lead = group.leader is not None
         if (
             others_lead
@@ -64,36 +64,12 @@ class ShortWay:
             or _probe.is_armed
         ):
             return False
-        writer, guard, words = database.writer, database.guard, gate.words
-        this = writer.nobodys
         is_stored = False
         try:
             if not group.leads_alone(task):
                 return False
-            with writer.mutex:
-                if writer.is_closed:
-                    return False
-                # As the gate's own `enter` asks.
-                if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
-                    gate.enter()
-                try:
-                    guard.check_files()
-                    this.commit_sent = False
-                    writer.tx.execute(ADD_ONE, task)
-                    # Without this it is part of a transaction that somebody has left open.
-                    is_stored = this.commit_sent
-                except apsw.Error as error:
-                    if this.commit_sent:
-                        raise OutcomeUnknown([task.id], error) from error
-                finally:
-                    try:
-                        if gate.is_ours:
-                            gate.leave()
-                    except BaseException:
-                        # A signal's exception may have struck before it did.
-                        gate.leave()
-                        raise
-            guard.check_files()
+            is_stored = self._commits(task, database.writer, database.guard)
+            database.guard.check_files()
         except (SecondSqliteCopy, StoreReplaced) as error:
             self._reconnect(database)
             if is_stored:
@@ -103,11 +79,45 @@ class ShortWay:
             try:
                 group.lets_others_lead(task)
             except BaseException:
+                # A signal's exception may have struck before it did.
                 group.lets_others_lead(task)
                 raise
-        if not is_stored:
-            return False
-        wakeups, flusher = self._wakeups, self._flusher
+        if is_stored:
+            self._hint(database.writer)
+        return is_stored
+
+    def _commits(self, task: NewTask, writer: Writer, guard: FileGuard) -> bool:
+        """Whether the task is stored; a signal's exception is raised, whatever became of it."""
+        gate, this = self._gate, writer.nobodys
+        words = gate.words
+        with writer.mutex:
+            if writer.is_closed:
+                return False
+            # As the gate's own `enter` asks.
+            if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
+                gate.enter()
+            try:
+                guard.check_files()
+                this.commit_sent = False
+                writer.tx.execute(ADD_ONE, task)
+                # Without this it is part of a transaction that somebody has left open.
+                return this.commit_sent
+            except apsw.Error as error:
+                if this.commit_sent:
+                    raise OutcomeUnknown([task.id], error) from error
+                return False
+            finally:
+                try:
+                    if gate.is_ours:
+                        gate.leave()
+                except BaseException:
+                    # A signal's exception may have struck before it did.
+                    gate.leave()
+                    raise
+
+    def _hint(self, writer: Writer) -> None:
+        """Tell those who wait, and call for a flush that is due; mostly neither is."""
+        wakeups, flusher, words = self._wakeups, self._flusher, self._gate.words
         ears = wakeups.ears
         if (
             ears.names
@@ -118,4 +128,3 @@ class ShortWay:
             wakeups.tell(LOOKING_FOR_WORK)
         if writer.wal_pages not in flusher.quiet_pages:
             flusher.look_at(writer)
-        return True
