@@ -90,6 +90,25 @@ def test_the_locks_are_asked_for_before_anything_is_sent(
     assert [grown for _, grown in seen] == [size]
 
 
+def test_files_taken_away_under_the_commit_leave_its_outcome_unknown(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against "nothing was stored" where something was, in a file that is elsewhere now."""
+    app.enqueue("work", id="before")
+    stand = FileGuard.locks_stand
+    moved = database.with_name("moved.db")
+
+    def taken_away(guard: FileGuard) -> bool:
+        database.rename(moved)
+        return stand(guard)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(FileGuard, "locks_stand", taken_away)
+        with pytest.raises(OutcomeUnknown) as caught:
+            app.enqueue("work", id="t")
+    assert caught.value.task_ids == ["t"]
+
+
 def test_a_twin_is_refused_in_words(app: Outlast) -> None:
     app.enqueue("work", id="t")
     with pytest.raises(InvalidInput, match="'t' exists already"):
