@@ -106,7 +106,7 @@ def test_files_taken_away_under_the_commit_leave_its_outcome_unknown(
         meanwhile.setattr(FileGuard, "locks_stand", taken_away)
         with pytest.raises(OutcomeUnknown) as caught:
             app.enqueue("work", id="t")
-    assert caught.value.task_ids == ["t"]
+    assert caught.value.task_ids == ("t",)
 
 
 def test_a_twin_is_refused_in_words(app: Outlast) -> None:
