@@ -39,7 +39,7 @@ async def under_way(aio: AsyncOutlast, call: Coroutine[Any, Any, Any]) -> asynci
     """A call whose transaction has been begun, or rather is about to be."""
     group = store_of(aio._app)._group
     task = asyncio.create_task(call)
-    await until(lambda: group._under_way is not None)
+    await until(lambda: group.under_way is not None)
     return task
 
 
@@ -62,7 +62,7 @@ def test_what_had_not_begun_never_happens(aio: AsyncOutlast) -> None:
             first = await under_way(aio, aio.enqueue("work", id="first"))
             second = asyncio.create_task(aio.enqueue("work", id="second"))
             group = store_of(aio._app)._group
-            await until(lambda: len(group._shared) == 1)
+            await until(lambda: len(group.shared) == 1)
             second.cancel()
             await cancelled(second)
             let_go()

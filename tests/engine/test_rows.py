@@ -5,7 +5,6 @@ import pytest
 
 from outlast import Outlast, Task
 from outlast.domain.task import TOLD_WHEN_ASKED
-from outlast.engine.enqueue import JustStored
 from outlast.store.records import NewTask
 from outlast.store.sqlite.statements import sql
 from tests.support.foreign import ForeignError, foreign_rows
@@ -118,7 +117,7 @@ def test_the_database_keeps_every_counter_within_its_limit(
 def test_a_record_just_made_is_told_each_field_that_it_leaves_out() -> None:
     """Guards against a field that one of the two lists has and the other has not."""
     new = NewTask("t", "k", "q", 1, "g", "1", 2, 3, 4, 5, 6, "original")
-    assert set(JustStored(new).told()) == set(TOLD_WHEN_ASKED)
+    assert set(new.told()) == set(TOLD_WHEN_ASKED)
 
 
 def test_the_places_of_a_new_task_are_those_that_statements_bind() -> None:

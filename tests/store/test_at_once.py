@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -16,11 +17,9 @@ from outlast import (
     SecondSqliteCopy,
     StoreError,
 )
-from outlast.store.records import NewTask
 from outlast.store.sqlite import group
 from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
@@ -177,34 +176,47 @@ def test_an_interruption_inside_stores_nothing_and_is_raised(
         struck_once.setattr(FileGuard, "locks_stand", struck)
         with pytest.raises(KeyboardInterrupt):
             app.enqueue("work", id="lost")
+    assert not store_of(app)._database.writer.is_storing
     app.enqueue("work", id="next")
     assert [task.id for task in app.tasks()] == ["next"]
 
 
-def test_one_who_is_struck_on_its_way_out_leads_no_longer(
-    app: Outlast, monkeypatch: pytest.MonkeyPatch
+CALLS: dict[str, Callable[[Outlast], object]] = {
+    "by the same way": lambda app: app.enqueue("work"),
+    "in a group": lambda app: app.enqueue("work", delay=5),
+    "alone": lambda app: app.enqueue_many("work", range(2000)),
+    "a flush": lambda app: app.flush_wal("passive"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_on_top_of_it_is_refused(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch, call: Callable[[Outlast], object]
 ) -> None:
-    """A signal's exception where the lead is given up; others would wait for ever."""
+    """By a signal's handler: it would be part of a statement that is under way."""
     app.open()
-    real, strikes = GroupCommit.lets_others_lead, iter([KeyboardInterrupt])
+    stand, refused = FileGuard.locks_stand, []
 
-    def struck(group: GroupCommit, task: NewTask) -> None:
-        for strike in strikes:
-            raise strike
-        real(group, task)
+    def called_inside(guard: FileGuard) -> bool:
+        with pytest.raises(StoreError) as caught:
+            call(app)
+        refused.append(str(caught.value))
+        return stand(guard)
 
-    monkeypatch.setattr(GroupCommit, "lets_others_lead", struck)
-    with pytest.raises(KeyboardInterrupt):
-        app.enqueue("work", id="a")
-    assert store_of(app)._group.leader is None
-    app.enqueue("work", id="b")
-    assert len(app.tasks()) == 2
+    with monkeypatch.context() as inside:
+        inside.setattr(FileGuard, "locks_stand", called_inside)
+        app.enqueue("work", id="below")
+    assert len(refused) == 1
+    assert "inside one of its own operations" in refused[0]
+    assert [task.id for task in app.tasks()] == ["below"]
+    call(app)
 
 
-def test_who_comes_meanwhile_is_called_when_it_is_done(
-    app: Outlast, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_struck", [False, True])
+def test_who_comes_meanwhile_goes_on_when_it_is_done(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch, is_struck: bool
 ) -> None:
-    """Guards the look at the queues after the lead is given up: nobody looks up by itself here."""
+    """However it ends; nobody looks up by itself here."""
     monkeypatch.setattr(group, "LOOK_UP_SECONDS", 10 * PATIENCE_SECONDS)
     app.open()
     inside, goes_on = threading.Event(), threading.Event()
@@ -214,11 +226,13 @@ def test_who_comes_meanwhile_is_called_when_it_is_done(
         if not inside.is_set():
             inside.set()
             assert goes_on.wait(PATIENCE_SECONDS)
+            if is_struck:
+                raise KeyboardInterrupt
         return stand(guard)
 
     monkeypatch.setattr(FileGuard, "locks_stand", slowly)
     calls: list[Callable[[], object]] = [
-        lambda: app.enqueue("work", id="first"),
+        lambda: _struck(lambda: app.enqueue("work", id="first")),
         lambda: app.enqueue("work", id="follows"),
         lambda: app.enqueue("work", {"large": "x" * 5000}, id="follows too"),
         lambda: app.enqueue_many("work", range(2000)),
@@ -226,45 +240,22 @@ def test_who_comes_meanwhile_is_called_when_it_is_done(
     threads = [threading.Thread(target=call, daemon=True) for call in calls]
     threads[0].start()
     assert inside.wait(PATIENCE_SECONDS)
-    for thread in threads[1:]:
-        thread.start()
     waiting = store_of(app)._group
-    wait_until(lambda: len(waiting._shared) == 2 and len(waiting._alone) == 1)
+    threads[1].start()
+    wait_until(lambda: waiting.leader is not None)
+    for thread in threads[2:]:
+        thread.start()
+    wait_until(lambda: len(waiting.shared) == 1 and len(waiting.alone) == 1)
     goes_on.set()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert not any(thread.is_alive() for thread in threads)
-    assert app.counts()["pending"] == 2003
+    assert app.counts()["pending"] == 2002 + (not is_struck)
 
 
-def test_one_who_is_struck_on_its_way_out_calls_those_who_wait(
-    app: Outlast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Guards against followers who sleep until they look up by themselves, which they never do."""
-    monkeypatch.setattr(group, "LOOK_UP_SECONDS", 10 * PATIENCE_SECONDS)
-    app.open()
-    behind = threading.Thread(target=lambda: app.enqueue("work", id="b"), daemon=True)
-    real, strikes = GroupCommit._call_the_next, iter([KeyboardInterrupt])
-    stand = FileGuard.locks_stand
-
-    def not_alone(guard: FileGuard) -> bool:
-        if not behind.ident:
-            behind.start()
-            wait_until(lambda: bool(store_of(app)._group._shared))
-        return stand(guard)
-
-    def struck(waiting: GroupCommit) -> None:
-        for strike in strikes:
-            raise strike
-        real(waiting)
-
-    monkeypatch.setattr(FileGuard, "locks_stand", not_alone)
-    monkeypatch.setattr(GroupCommit, "_call_the_next", struck)
-    with pytest.raises(KeyboardInterrupt):
-        app.enqueue("work", id="a")
-    behind.join(PATIENCE_SECONDS)
-    assert not behind.is_alive()
-    assert app.counts()["pending"] == 2
+def _struck(call: Callable[[], object]) -> None:
+    with suppress(KeyboardInterrupt):
+        call()
 
 
 @pytest.mark.parametrize("is_lone", [True, False])

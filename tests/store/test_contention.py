@@ -187,7 +187,7 @@ def queued_behind_a_lock(
         answers[n] = acts[n]()
 
     def has_joined(n: int) -> bool:
-        return group._under_way is not None and len(group._shared) == n
+        return group.under_way is not None and len(group.shared) == n
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(len(acts))]
     with write_lock_of(database) as holder:

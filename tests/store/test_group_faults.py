@@ -64,7 +64,7 @@ def test_who_is_interrupted_while_joining_the_queue_is_out_of_it(
 
     crowd.call("first")
     crowd.disk.await_group()
-    crowd.group._shared = StruckQueue(strike, is_before)
+    crowd.group.shared = StruckQueue(strike, is_before)
     with pytest.raises(Struck):
         crowd.group.submit(crowd.operation("interrupted")).result()
     crowd.call("next")
@@ -84,7 +84,7 @@ def test_a_handlers_own_operation_while_another_joins_the_queue_harms_neither(
         inner.append(crowd.group.submit(crowd.operation("inner")).result())
 
     crowd.disk.is_free = True
-    crowd.group._shared = StruckQueue(call, is_before)
+    crowd.group.shared = StruckQueue(call, is_before)
     outer = crowd.group.submit(crowd.operation("outer"))
     assert crowd.group.enter(outer)
     crowd.ask("outer", outer)
@@ -145,7 +145,7 @@ def test_two_leaders_that_answer_at_once_leave_nobody_without_an_answer(crowd: C
     crowd.call("a")
     asked = crowd.group.submit(crowd.operation("b"))
     crowd.ask("b", asked)
-    await_more(lambda: len(crowd.group._shared), 1)
+    await_more(lambda: len(crowd.group.shared), 1)
     met: list[str] = []
 
     def another_leads() -> None:
@@ -241,7 +241,7 @@ def _leads_for_others_of_whom_one_is_faulty(path: str) -> None:
 
     app, runs, answers = Outlast(path).open(), list[str](), [None, None]
     store, go_on = store_of(app), threading.Event()
-    waiting = store._group._shared
+    waiting = store._group.shared
 
     async def ask() -> list[str]:
         async def one(run: Callable[[Transaction], object]) -> str:
@@ -254,7 +254,7 @@ def _leads_for_others_of_whom_one_is_faulty(path: str) -> None:
         return list(await asyncio.wait_for(both, 30))
 
     first = answering(answers, 0, store._submit("x", lambda tx: go_on.wait(30)).result)
-    await_that(lambda: store._group._under_way is not None)
+    await_that(lambda: store._group.under_way is not None)
 
     def let_them_follow() -> None:
         await_that(lambda: len(waiting) == 1)

@@ -51,7 +51,7 @@ def test_one_that_is_to_stand_alone_waits_on_without_being_taken_for_a_call_from
     crowd.disk.await_group()
     asked = crowd.group.submit(crowd.operation("struck"))
     crowd.ask("struck", asked)
-    await_more(lambda: len(crowd.group._shared), 0)
+    await_more(lambda: len(crowd.group.shared), 0)
     turn = asked.turn
     assert turn is not None
     asked.turn = None
@@ -72,7 +72,7 @@ def test_what_an_interrupted_call_left_behind_refuses_nobody(crowd: Crowd) -> No
 
     thread = threading.Thread(target=again, daemon=True)
     thread.start()
-    await_more(lambda: len(crowd.group._shared), 0)
+    await_more(lambda: len(crowd.group.shared), 0)
     crowd.join()
     thread.join(PATIENCE_SECONDS)
     assert crowd.answers["again"] == "again"

@@ -32,7 +32,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     assert inside.wait(PATIENCE_SECONDS)
     for n, call in enumerate(calls, 1):
         threads.append(answering(answers, n, call))
-        await_that(lambda n=n: len(group._shared) == n)  # type: ignore[misc]
+        await_that(lambda n=n: len(group.shared) == n)  # type: ignore[misc]
     queued.set()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)

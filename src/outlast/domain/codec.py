@@ -3,9 +3,9 @@
 import dataclasses
 import hashlib
 import math
-import zlib
 from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -26,6 +26,9 @@ _decoder = msgspec.json.Decoder()
 _encode, _decode = _encoder.encode, _decoder.decode
 _encode_lines, _decode_lines = _encoder.encode_lines, _decoder.decode_lines
 
+# What the encoder, or the decoder of what it made, says of a value it cannot carry.
+_REFUSALS = (RecursionError, TypeError, ValueError, OverflowError, msgspec.DecodeError)
+
 
 def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
     """The value as JSON text; refuses what JSON, or the limits, cannot hold."""
@@ -37,7 +40,7 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
             return raw.decode()
     except RecursionError as error:
         raise PayloadRejected(f"{name} is nested too deeply, or contains itself") from error
-    except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as error:
+    except _REFUSALS as error:
         raise PayloadRejected(f"{name} is not storable as JSON: {error}") from error
     if len(raw) > max_bytes:
         raise PayloadRejected(
@@ -55,7 +58,7 @@ def encode_plain(values: list[Any]) -> list[str] | None:
     try:
         raw = _encode_lines(values)
         is_plain = _decode_lines(raw) == values
-    except (RecursionError, TypeError, ValueError, OverflowError, msgspec.DecodeError):
+    except _REFUSALS:
         return None
     # An encoded line break is no line break, so each line is one value.
     texts = raw.decode().split("\n")
@@ -122,18 +125,29 @@ def _refuse_depth(raw: bytes, name: str) -> None:
 
 def encode_payload(task_id: str, kind: str, payload: Any, name: str) -> tuple[str | None, int]:
     """The text of a payload, if there is any, and the checksum of its task."""
-    text = None if payload is None else encode(payload, name)
-    return text, payload_sum(task_id, kind, text)
+    if payload is None:
+        return None, payload_sum(task_id, kind, None)
+    text = None
+    try:
+        # What `encode` asks of most values, in one piece with the sum.
+        raw = _encode(payload)
+        if len(raw) <= _SURELY_FLAT and _decode(raw) == payload:
+            text = raw.decode()
+    except _REFUSALS:
+        pass
+    if text is None:
+        text = encode(payload, name)
+    return text, crc32(f"{task_id}\0{kind}\0{text}".encode())
 
 
 def payload_sum(task_id: str, kind: str, payload: str | None) -> int:
     """A checksum over what never changes in a task, to find a flipped byte on disk."""
-    return zlib.crc32(f"{task_id}\0{kind}\0{payload}".encode())
+    return crc32(f"{task_id}\0{kind}\0{payload}".encode())
 
 
 def payload_sums(task_ids: Iterable[str], kind: str, payloads: Iterable[str | None]) -> list[int]:
     """The same for many tasks of one kind."""
-    crc32, middle = zlib.crc32, f"\0{kind}\0"
+    middle = f"\0{kind}\0"
     return [
         crc32(f"{task_id}{middle}{payload}".encode())
         for task_id, payload in zip(task_ids, payloads, strict=True)
@@ -142,7 +156,7 @@ def payload_sums(task_ids: Iterable[str], kind: str, payloads: Iterable[str | No
 
 def result_sum(task_id: str, result: str | None) -> int:
     """A checksum over a task's result, written once when it settles."""
-    return zlib.crc32(f"{task_id}\0{result}".encode())
+    return crc32(f"{task_id}\0{result}".encode())
 
 
 def snapshot_sum(snapshot: str) -> str:

@@ -1,15 +1,12 @@
 """The way in: what was checked and encoded is handed to the store in one transaction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.lifecycle import Parked
-from outlast.domain.task import Stored, Task, Waits, utc
+from outlast.domain.task import Task, Waits
 from outlast.engine import prepare
 from outlast.engine.ids import new_id
 from outlast.engine.prepare import (
@@ -18,7 +15,7 @@ from outlast.engine.prepare import (
     Options,
     checked_statements,
     make_options,
-    one,
+    new_task,
     template_of,
 )
 from outlast.engine.session import Session
@@ -97,8 +94,7 @@ def enqueue(
 ) -> Task:
     """Store one task and return it, or the task its idempotency key already stands for."""
     now, settings = opener.now(), opener.settings
-    template = template_of(kind, options, settings, now)
-    new = one(template, payload, task_id, key, settings, created_ms=now.utc_ms)
+    new = new_task(kind, payload, options, settings, now, task_id=task_id, key=key)
     also = () if options.also == () else checked_statements(options.also)
     session = opener.serve()
     if opener.tracing is None:
@@ -108,7 +104,7 @@ def enqueue(
     if key is not None and (task_id is not None or stored_id != new.id):
         found = read(session, Unread(stored_id, as_task(new._replace(id=stored_id))))
         return found if waits is None else found.waiting_by(waits)
-    return _just_stored(stored_id, JustStored(new), waits)
+    return _just_stored(stored_id, new, waits)
 
 
 def _traced(
@@ -142,8 +138,7 @@ async def enqueue_soon(
 ) -> TaskOrUnread:
     """Await a new task, or one that was perhaps there already and is to be read."""
     now, settings = opener.now(), opener.settings
-    template = template_of(kind, options, settings, now)
-    new = one(template, payload, task_id, key, settings, created_ms=now.utc_ms)
+    new = new_task(kind, payload, options, settings, now, task_id=task_id, key=key)
     also = () if options.also == () else checked_statements(options.also)
     store = opener.serve().store
     if opener.tracing is None:
@@ -155,7 +150,7 @@ async def enqueue_soon(
             (stored_id,) = await store.add_soon((new,), now, also, trace)
     if key is not None and (task_id is not None or stored_id != new.id):
         return Unread(stored_id, as_task(new._replace(id=stored_id)))
-    return _just_stored(stored_id, JustStored(new), waits)
+    return _just_stored(stored_id, new, waits)
 
 
 def check(
@@ -168,9 +163,7 @@ def check(
     key: str | None,
 ) -> None:
     """Refuse what cannot be stored before anything is opened."""
-    settings = opener.settings
-    template = template_of(kind, options, settings, opener.now())
-    one(template, payload, task_id, key, settings, created_ms=0)
+    new_task(kind, payload, options, opener.settings, opener.now(), task_id=task_id, key=key)
     checked_statements(options.also)
 
 
@@ -263,31 +256,6 @@ def existing(session: Session, task_id: str) -> Task:
     return found
 
 
-class JustStored(msgspec.Struct, frozen=True, gc=False):
-    """What was stored, for the record of it."""
-
-    new: NewTask
-
-    def told(self) -> Mapping[str, Any]:
-        """The fields of the task, without reading it back."""
-        new, created = self.new, utc(self.new.created_ms)
-        return {
-            "kind": new.kind,
-            "queue": new.queue,
-            "priority": new.priority,
-            "group": new.group,
-            "parked": None if new.not_before_ms is None else Parked.DELAY,
-            "max_retries": new.max_retries,
-            "max_recoveries": new.max_recoveries,
-            "retry_of": new.retry_of,
-            "created_at": created,
-            "updated_at": created,
-            "state_changed_at": created,
-            "not_before": utc(new.not_before_ms),
-            "stored_payload": Stored(new.payload, new.payload_sum),
-        }
-
-
 def as_task(new: NewTask) -> Task:
     """The record of a task just stored, which is made when it is looked at."""
-    return _just_stored(new.id, JustStored(new))
+    return _just_stored(new.id, new)

@@ -60,11 +60,32 @@ def checked_statements(also: Sequence[Statement]) -> tuple[Statement, ...]:
     return tuple((text, values) for text, values in also)
 
 
+def new_task(
+    kind: str,
+    payload: Any,
+    options: Options,
+    settings: Settings,
+    now: Instant,
+    *,
+    task_id: str | None,
+    key: str | None,
+) -> NewTask:
+    """The task of a call for one."""
+    if task_id is None and key is None and options == _NO_OPTIONS and type(kind) is str:
+        # What is made of nearly every call, without the steps that the others need.
+        defaults = settings.max_retries, settings.max_recovery_attempts
+        before, after = _around_payload(kind, defaults)
+        task_id = str(uuid7())
+        text, checksum = encode_payload(task_id, kind, payload, "payload")
+        fields = (task_id, *before, text, checksum, *after, now.utc_ms, None, None)
+        return _new_tuple(NewTask, fields)
+    template = template_of(kind, options, settings, now)
+    return one(template, payload, task_id, key, settings, created_ms=now.utc_ms)
+
+
 def template_of(kind: str, options: Options, settings: Settings, now: Instant) -> NewTask:
     """All that the tasks of one call share, checked once."""
     defaults = settings.max_retries, settings.max_recovery_attempts
-    if options == _NO_OPTIONS and type(kind) is str:
-        return _plain(kind, defaults)
     queue, priority, group, delay, run_at, retries, _ = options
     try:
         template = _checked_once(kind, queue, priority, retries, defaults)
@@ -80,9 +101,10 @@ def template_of(kind: str, options: Options, settings: Settings, now: Instant) -
 
 
 @lru_cache(maxsize=128)
-def _plain(kind: str, defaults: tuple[int, int]) -> NewTask:
-    """Nearly every call says nothing but its kind."""
-    return _checked_once(kind, None, None, None, defaults)
+def _around_payload(kind: str, defaults: tuple[int, int]) -> tuple[tuple[Any, ...], ...]:
+    """What a task that says nothing but its kind has before its payload, and after its sum."""
+    template = _checked_once(kind, None, None, None, defaults)
+    return template[1:5], template[7:10]
 
 
 @lru_cache(maxsize=128, typed=True)

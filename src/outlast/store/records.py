@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from outlast.domain.integrity import IntegrityResult, Verdict
-from outlast.domain.lifecycle import Cause, RecoveryAction
+from outlast.domain.lifecycle import Cause, Parked, RecoveryAction
 from outlast.domain.orphans import Patience
 from outlast.domain.recovery import DeadWorker, RecoveryStep, Suspect, UnrecoveredTask
+from outlast.domain.task import Stored, utc
 from outlast.domain.worker import PreviousStop, StuckHandler, WorkerState
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
@@ -38,6 +39,25 @@ class NewTask(NamedTuple):
     created_ms: int
     retry_of: str | None = None
     key: Key | None = None
+
+    def told(self) -> Mapping[str, Any]:
+        """The fields of the task just stored, without reading it back."""
+        created = utc(self.created_ms)
+        return {
+            "kind": self.kind,
+            "queue": self.queue,
+            "priority": self.priority,
+            "group": self.group,
+            "parked": None if self.not_before_ms is None else Parked.DELAY,
+            "max_retries": self.max_retries,
+            "max_recoveries": self.max_recoveries,
+            "retry_of": self.retry_of,
+            "created_at": created,
+            "updated_at": created,
+            "state_changed_at": created,
+            "not_before": utc(self.not_before_ms),
+            "stored_payload": Stored(self.payload, self.payload_sum),
+        }
 
 
 class Trace(NamedTuple):

@@ -28,6 +28,7 @@ from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.records import Batch, NewTask, Opened, Principal
+from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.holding import Holding
@@ -37,6 +38,7 @@ from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.registry import Registry
+from outlast.store.sqlite.short_way import ShortWay
 from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction
 
@@ -200,6 +202,9 @@ class _MortalStore(SqliteStore):
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
         self._group = _PausingGroup(self._commit, self._after, self._background.later, limits)
         self._group.pause = pause
+        self._short_way = _NoShortWay(
+            self._group, self._gate, self._wakeups, self._flusher, self._reconnect
+        )
         self._readers.close()
         self._readers = _PausingReaders(folder.database, settings.synchronous)
         self._readers.pause = pause
@@ -244,9 +249,6 @@ class _NumberedHolding(Holding):
 class _PausingGroup(GroupCommit):
     pause: Pause = NoPause()
 
-    def leads_alone(self, task: NewTask) -> bool:
-        return False
-
     def see_through(self, pending: Pending[Any]) -> None:
         context = pending.operation.context
         lines_up = self.pause.before_write(context)
@@ -254,6 +256,13 @@ class _PausingGroup(GroupCommit):
             self.pause.lined_up(context)
         super().see_through(pending)
         self.pause.after_write(context)
+
+
+class _NoShortWay(ShortWay):
+    """Nothing is stored between two boundaries that are not stopped at."""
+
+    def stores(self, task: NewTask, database: Database) -> bool:
+        return False
 
 
 class _PausingReaders(Readers):

@@ -6,7 +6,7 @@ more than the group under way and one that follows it. Operations that must be a
 transaction take turns with groups.
 
 Leadership is a plain attribute that is set under the mutex and cleared in a `finally`. A leader
-that is interrupted leaves its group behind in `_under_way`, where its own clean-up, or else the
+that is interrupted leaves its group behind in `under_way`, where its own clean-up, or else the
 next leader, finds it; followers look up from time to time, so a lost wake-up heals. Who is named
 as the next leader may be gone or held up: whoever has waited long enough leads instead.
 """
@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 import apsw
 
 from outlast.errors import OutlastError, QueueFull, StoreError
-from outlast.store.records import NewTask
 from outlast.store.sqlite.answers import Answers, Seat
 from outlast.store.sqlite.members import may_be_a_signals
 from outlast.store.sqlite.operation import Adding, Exclusive, Operation
@@ -63,12 +62,12 @@ class GroupCommit:
         self._later = later
         self._most_waiting, self._room_timeout_seconds = limits
         self._mutex = threading.RLock()
-        self._shared: deque[Pending[Any]] = deque()
-        self._alone: deque[Pending[Any]] = deque()
+        self.shared: deque[Pending[Any]] = deque()
+        self.alone: deque[Pending[Any]] = deque()
         self.leader: Leader | None = None
         """Who commits at the moment, or is to commit next."""
         self._leading_thread = 0
-        self._under_way: Group | None = None
+        self.under_way: Group | None = None
         self._usher = Usher(self, later, limits)
         self._answers = Answers()
         # What each thread waits for, and by what; an interrupted call may leave it behind.
@@ -86,7 +85,7 @@ class GroupCommit:
         with self._mutex:
             if pending.stage != NEW:
                 return True
-            queue = self._alone if pending.operation.alone else self._shared
+            queue = self.alone if pending.operation.alone else self.shared
             if len(queue) >= self._most_waiting:
                 return False
             pending.turn = turn or pending.turn
@@ -159,8 +158,6 @@ class GroupCommit:
 
     def refuse_inside(self, calls_allowed: int = 0) -> None:
         """Raise if this thread is in the middle of one of our operations."""
-        if isinstance(self.leader, NewTask) and self._leading_thread == get_ident():
-            raise StoreError(INSIDE)
         refuse_inside(self, GroupCommit.see_through.__code__, calls_allowed)
 
     def _leave(self, pending: Pending[Any]) -> None:
@@ -175,7 +172,7 @@ class GroupCommit:
         """Take an operation back before it is begun; False when it is too late for that."""
         with self._mutex:
             if pending.stage == WAITING:
-                queue = self._alone if pending.operation.alone else self._shared
+                queue = self.alone if pending.operation.alone else self.shared
                 with suppress(ValueError):
                     # Interrupted on its way into the queue, it is not there yet.
                     queue.remove(pending)
@@ -187,7 +184,7 @@ class GroupCommit:
 
     def has_followers(self) -> bool:
         """Whether anybody waits for a group."""
-        return bool(self._shared)
+        return bool(self.shared)
 
     def lead_if_nobody_does(self, who: Leader) -> bool:
         """Lead one group unless another does; False when it was another's."""
@@ -210,8 +207,6 @@ class GroupCommit:
                 raise StoreError(INSIDE)
             if at_work not in (0, me):
                 return False
-            # Whoever stores by the short way is about to say that it leads no longer.
-            is_overdue = is_overdue and not isinstance(self.leader, NewTask)
             if self.leader is None or self.leader is who or is_overdue:
                 self.leader = who
                 self._leading_thread = me
@@ -221,38 +216,12 @@ class GroupCommit:
     def _taken_alone(self, pending: Pending[Any]) -> Group | None:
         """A group of this one, which leads itself if nobody else is there: the usual case."""
         with self._mutex:
-            if self.leader or self._under_way or self._shared or self._alone or pending.stage:
+            if self.leader or self.under_way or self.shared or self.alone or pending.stage:
                 return None
             self.leader, self._leading_thread = pending, get_ident()
-            group = self._under_way = Group((pending,))
+            group = self.under_way = Group((pending,))
             pending.stage = TAKEN
             return group
-
-    def leads_alone(self, task: NewTask) -> bool:
-        """Whether nobody else is there, and this thread leads for a task that needs no group until
-        `lets_others_lead`."""
-        with self._mutex:
-            if self.leader or self._under_way or self._shared or self._alone:
-                return False
-            self.leader, self._leading_thread = task, get_ident()
-            return True
-
-    def lets_others_lead(self, task: NewTask) -> None:
-        """Give up the lead, if it was that task's; safe to be repeated after an interruption."""
-        if self.leader is task:
-            # Then the look: who came before is found by us, and who comes now finds nobody at work.
-            self._leading_thread = 0
-            self.leader = None
-        if self._shared or self._alone:
-            self._call_the_next()
-
-    def _call_the_next(self) -> None:
-        """Somebody came while a task was stored by the short way; perhaps it leads already."""
-        with self._mutex:
-            if self.leader is not None or self._leading_thread:
-                return
-            turn = self._name_the_next(None)
-        self._wake_the_next(turn)
 
     def _lead(self, who: Leader, group: Group | None = None) -> None:
         """Commit one group, answer it, and let the next one lead."""
@@ -272,34 +241,34 @@ class GroupCommit:
             self._committed(group)
 
     def _take(self, who: Leader) -> Group:
-        """The next group; what is lost to an interruption on the way is found in `_under_way`."""
+        """The next group; what is lost to an interruption on the way is found in `under_way`."""
         with self._mutex:
             self._conclude(who)
             own = who if isinstance(who, Pending) and who.stage == WAITING else None
             if own is not None and own.operation.alone:
-                group = self._under_way = Group([own])
+                group = self.under_way = Group([own])
                 own.stage = TAKEN
-                self._alone.remove(own)
+                self.alone.remove(own)
             else:
-                group = self._under_way = Group(list(self._shared))
+                group = self.under_way = Group(list(self.shared))
                 for member in group.members:
                     member.stage = TAKEN
-                self._shared.clear()
+                self.shared.clear()
         self._usher.tell_of_room()
         return group
 
     def _step_down(self, who: Leader) -> None:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
-            group = self._under_way
+            group = self.under_way
             if (
-                not (self._shared or self._alone or group is None)
+                not (self.shared or self.alone or group is None)
                 and group.members == (who,)
                 and group.members[0].stage == DECIDED
                 and group.members[0].ear is None
             ):
                 # A group of `_taken_alone`: nobody waits, and nobody has to be told.
-                self._under_way, self._leading_thread, self.leader = None, 0, None
+                self.under_way, self._leading_thread, self.leader = None, 0, None
                 return
             turn = self._name_the_next(self._conclude(who))
         self._wake_the_next(turn)
@@ -307,11 +276,11 @@ class GroupCommit:
 
     def _name_the_next(self, group: Group | None) -> Turn | None:
         """Nobody leads; who is to, if it matters, and whom to wake."""
-        leader = successor(group, self._alone, self._shared, self._usher)
+        leader = successor(group, self.alone, self.shared, self._usher)
         # Side by side: a signal's exception in between would leave one without the other.
         self.leader = leader
         self._leading_thread = 0
-        return turn_of(leader) or (self._shared[0].turn if self._shared else None)
+        return turn_of(leader) or (self.shared[0].turn if self.shared else None)
 
     def _wake_the_next(self, turn: Turn | None) -> None:
         if turn is not None:
@@ -321,7 +290,7 @@ class GroupCommit:
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
-        group = self._under_way
+        group = self.under_way
         if group is None:
             return None
         undecided = [member for member in group.members if member.stage != DECIDED]
@@ -335,12 +304,12 @@ class GroupCommit:
             if member.operation.alone and member.ear is not None:
                 member.stage = NEW
                 continue
-            queue = self._alone if member.operation.alone else self._shared
+            queue = self.alone if member.operation.alone else self.shared
             if member not in queue:
                 queue.appendleft(member)
             member.stage = WAITING
         self._answers.untold.append(group)
-        self._under_way = None
+        self.under_way = None
         return group
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:

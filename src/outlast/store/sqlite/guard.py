@@ -9,6 +9,7 @@ from os import stat
 from pathlib import Path
 from termios import FIONREAD
 from time import monotonic
+from typing import ClassVar
 
 from outlast import _host
 from outlast._host import GET_LOCK
@@ -72,6 +73,10 @@ class FileGuard:
     of ours and not to the process, we hold what tells others that the store is in use.
     """
 
+    # How long a caller that comes straight back may begin without asking anew: what has happened
+    # to the files since is found before it is answered.
+    recent_seconds: ClassVar[float] = 0.001
+
     def __init__(self, database: Path, openers: Path) -> None:
         self._shm_path = f"{database}-shm"
         self._paths = (str(database), f"{database}-wal", self._shm_path, str(openers))
@@ -81,6 +86,8 @@ class FileGuard:
         self._watch = FolderWatch(self._folder, self._side_folder)
         self._seen = _NEVER_SEEN
         self._trusted_until = 0.0
+        self.recent_until = 0.0
+        """Until then the last word that nothing has changed is a recent one."""
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
@@ -90,7 +97,7 @@ class FileGuard:
 
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
-        self._seen, self._trusted_until = _NEVER_SEEN, 0.0
+        self._seen, self._trusted_until, self.recent_until = _NEVER_SEEN, 0.0, 0.0
         self._watch.end()
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
@@ -108,6 +115,10 @@ class FileGuard:
         if found is not None and found not in self._anchors:
             self._anchors[found] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             _host.anchor(self._anchors[found], offset, length)
+
+    def index_descriptor(self) -> int | None:
+        """A descriptor of the wal-index that stays open as long as the guard holds it."""
+        return None if self._shm_id is None else self._anchors.get(self._shm_id)
 
     def release(self) -> None:
         """Let go of the files, once no connection of ours is open."""
@@ -130,12 +141,13 @@ class FileGuard:
         that no name in their folders has changed; what it may not see, such as a path that leads
         elsewhere now, is looked for every few milliseconds.
         """
-        watched = self._watch.watched
+        watched, now = self._watch.watched, monotonic()
         try:
-            if watched is not None and monotonic() < self._trusted_until:
-                # As `is_quiet` does it: twice for each commit.
+            if watched is not None and now < self._trusted_until:
+                # As `is_quiet` does it: once or twice for each commit.
                 ioctl(watched.number, FIONREAD, watched.unread_bytes)
                 if not watched.unread_bytes[0]:
+                    self.recent_until = now + self.recent_seconds
                     return
         except OSError:
             pass

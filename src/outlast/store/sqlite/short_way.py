@@ -1,8 +1,9 @@
 """The short way of a caller with nobody beside it: one statement, which is a transaction by itself.
 
-It asks what the usual way asks, and leads while it is at work as any leader does. It is written in
-few pieces because after each wait for the disk the processor's caches are cold: a function's call
-then takes as long as what most of them do. Whatever is not as usual is left to those who know.
+It asks what the usual way asks, and has the writer to itself while it is at work: who comes
+meanwhile leads, as if nobody did, and finds the writer taken. It is written in few pieces because
+after each wait for the disk the processor's caches are cold: a function's call then takes as long
+as what most of them do. Whatever is not as usual is left to those who know.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.log_length import FRAMES
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 from outlast.store.sqlite.wake import Wakeups
 from outlast.store.sqlite.words import EARS, GATE
@@ -52,10 +54,11 @@ class ShortWay:
 
         Whoever wants to look on from inside a transaction takes that one as well.
         """
-        group, text = self._group, task.payload
-        others_lead = group.leader is not None
+        group, writer, text = self._group, database.writer, task.payload
         if (
-            others_lead
+            writer.is_storing
+            or group.leader is not None
+            or group.shared
             or task[_KEY] is not None
             or task[_RETRY_OF] is not None
             or task[_NOT_BEFORE] is not None
@@ -66,24 +69,25 @@ class ShortWay:
             return False
         is_stored = False
         try:
-            if not group.leads_alone(task):
-                return False
-            is_stored = self._commits(task, database.writer, database.guard)
+            is_stored = self._commits(task, writer, database.guard)
             database.guard.check_files()
         except (SecondSqliteCopy, StoreReplaced) as error:
             self._reconnect(database)
             if is_stored:
                 raise OutcomeUnknown([task.id], error) from error
             raise
-        finally:
-            try:
-                group.lets_others_lead(task)
-            except BaseException:
-                # A signal's exception may have struck before it did.
-                group.lets_others_lead(task)
-                raise
-        if is_stored:
-            self._hint(database.writer)
+        wakeups, flusher, words = self._wakeups, self._flusher, self._gate.words
+        ears = wakeups.ears
+        # Those who wait are told, and a flush that is due is called for; mostly neither is.
+        if is_stored and (
+            ears.names
+            or monotonic() > wakeups.heard_until
+            or words is None
+            or words[EARS] != ears.word
+        ):
+            wakeups.tell(LOOKING_FOR_WORK)
+        if is_stored and writer.log_words[FRAMES] not in flusher.quiet_pages:
+            flusher.look_at(writer)
         return is_stored
 
     def _commits(self, task: NewTask, writer: Writer, guard: FileGuard) -> bool:
@@ -91,13 +95,16 @@ class ShortWay:
         gate, this = self._gate, writer.nobodys
         words = gate.words
         with writer.mutex:
-            if writer.is_closed:
+            # On top of another call of this thread, the usual way has the words for it.
+            if writer.is_closed or writer.is_storing:
                 return False
-            # As the gate's own `enter` asks.
-            if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
-                gate.enter()
             try:
-                guard.check_files()
+                writer.is_storing = True
+                # As the gate's own `enter` asks.
+                if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
+                    gate.enter()
+                if monotonic() > guard.recent_until:
+                    guard.check_files()
                 this.commit_sent = False
                 writer.tx.execute(ADD_ONE, task)
                 # Without this it is part of a transaction that somebody has left open.
@@ -107,6 +114,7 @@ class ShortWay:
                     raise OutcomeUnknown([task.id], error) from error
                 return False
             finally:
+                writer.is_storing = False
                 try:
                     if gate.is_ours:
                         gate.leave()
@@ -114,17 +122,3 @@ class ShortWay:
                     # A signal's exception may have struck before it did.
                     gate.leave()
                     raise
-
-    def _hint(self, writer: Writer) -> None:
-        """Tell those who wait, and call for a flush that is due; mostly neither is."""
-        wakeups, flusher, words = self._wakeups, self._flusher, self._gate.words
-        ears = wakeups.ears
-        if (
-            ears.names
-            or monotonic() > wakeups.heard_until
-            or words is None
-            or words[EARS] != ears.word
-        ):
-            wakeups.tell(LOOKING_FOR_WORK)
-        if writer.wal_pages not in flusher.quiet_pages:
-            flusher.look_at(writer)

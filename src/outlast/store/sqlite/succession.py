@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.store.records import NewTask
 from outlast.store.sqlite.pending import Group, Pending, Turn
 from outlast.store.sqlite.usher import Usher
 
-# The usher, who leads for coroutines, is known by the turn it sleeps on, and who stores a task by
-# the short way by that task.
-Leader = Pending[Any] | Turn | NewTask
+# The usher, who leads for coroutines, is known by the turn it sleeps on.
+Leader = Pending[Any] | Turn
 
 
 def successor(
@@ -36,6 +34,4 @@ def successor(
 
 def turn_of(leader: Leader | None) -> Turn | None:
     """What it sleeps on, if it does."""
-    if isinstance(leader, Pending):
-        return leader.turn
-    return leader if isinstance(leader, Turn) else None
+    return leader.turn if isinstance(leader, Pending) else leader

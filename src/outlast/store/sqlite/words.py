@@ -1,6 +1,6 @@
 """Words that the processes of a store share: all have mapped them, so reading one asks nobody.
 
-They lie at the beginning of the gate's file. A word says nothing but that it was changed: whoever
+Ours lie at the beginning of the gate's file. A word says nothing but that it was changed: whoever
 finds another one than before has a closer look at what it stands for. What cannot be mapped, or
 written, is found out by other means a little later.
 """
@@ -10,9 +10,13 @@ import os
 import stat
 import sys
 import time
+import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
+from outlast import _host
 from outlast.store.sqlite.files import open_existing
 
 # Somebody had to wait for a writer; somebody listens for hints.
@@ -41,6 +45,29 @@ def mapped(path: Path, descriptor: int) -> memoryview | None:
         finally:
             os.close(own)
     return None
+
+
+def mapped_index(descriptor: int, count: int) -> Sequence[int] | None:
+    """The first words, of four bytes, of the engine's index; None where it cannot be.
+
+    Not by the standard library, which keeps a descriptor of its own: closing it would drop every
+    POSIX lock that this process has on the file.
+    """
+    library = _host.c_library()
+    if not hasattr(library, "mmap") or os.fstat(descriptor).st_size < 4 * count:
+        return None
+    import ctypes
+
+    map_file, unmap, size = library.mmap, library.munmap, ctypes.c_size_t
+    map_file.restype = ctypes.c_void_p
+    map_file.argtypes = (ctypes.c_void_p, size, *[ctypes.c_int] * 3, ctypes.c_long)
+    unmap.argtypes = (ctypes.c_void_p, size)
+    address = map_file(None, 4 * count, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        return None
+    words = (ctypes.c_uint32 * count).from_address(address)
+    weakref.finalize(words, unmap, address, 4 * count).atexit = False
+    return cast(Sequence[int], words)
 
 
 def change(descriptor: int, place: int) -> None:

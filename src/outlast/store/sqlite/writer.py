@@ -11,17 +11,18 @@ import apsw
 
 from outlast import _probe
 from outlast._probe import probe
-from outlast.errors import SecondSqliteCopy, StoreReplaced
+from outlast.errors import SecondSqliteCopy, StoreError, StoreReplaced
 from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
 from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
 from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.log_length import FRAMES, log_words
 from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
-from outlast.store.sqlite.reentry import is_ours
+from outlast.store.sqlite.reentry import INSIDE, is_ours
 from outlast.store.sqlite.transaction import Transaction
 
 log = logger("outlast.store")
@@ -49,27 +50,30 @@ class Writer:
         self._blockage = Blockage()
         self.mutex = threading.RLock()
         self.is_closed = False
+        self.is_storing = False
+        """Whether a task is on its way by a statement of its own; its thread has the mutex."""
         self._is_quiet = False
         # Who is told that the commit is sent: nobody's group, unless there is another.
         self.nobodys = self._group = Group(())
-        self.wal_pages = 0
         self.commits = 0
+        # Read without the detour of `wal_pages` where microseconds count.
+        self.log_words = log_words(guard.index_descriptor(), connection)
         # Waiting is ours to do: the engine's own handler could not name whom we wait for.
         connection.set_busy_timeout(0)
-        connection.set_wal_hook(self._count_pages)
         gate.writer_pid = guard.writer_pid
         connection.set_commit_hook(self._is_to_be_refused)
 
-    def _count_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        self.wal_pages = pages
-        self.commits += 1
-        return apsw.SQLITE_OK
+    @property
+    def wal_pages(self) -> int:
+        """Pages in the log."""
+        return self.log_words[FRAMES]
 
     def _is_to_be_refused(self) -> bool:
         """Asked by the engine when all is written and nothing is sent; says that it will be."""
         if not self._guard.locks_stand():
             raise SecondSqliteCopy(self._lost_locks())
         self._group.commit_sent = True
+        self.commits += 1
         return False
 
     def commit(self, group: Group) -> None:
@@ -78,8 +82,7 @@ class Writer:
         Raises what concerns all of them: a store that stalls, was replaced, or lost its locks.
         """
         with self.mutex:
-            if self.is_closed:
-                raise Closed(_CLOSED)
+            self._refuse_to_run()
             # By calls, not as a block: a with statement takes three times as long.
             self._gate.enter()
             try:
@@ -98,6 +101,13 @@ class Writer:
                 member.doubt(error)
             raise
         all_succeed(group.members)
+
+    def _refuse_to_run(self) -> None:
+        """Unless the connection is there and nobody's, not even a call's under this very one."""
+        if self.is_closed:
+            raise Closed(_CLOSED)
+        if self.is_storing:
+            raise StoreError(INSIDE)
 
     def _attempt(
         self, group: Group, members: Sequence[Pending[Any]], *, merging: bool = True
@@ -132,8 +142,7 @@ class Writer:
         operation = pending.operation
         assert isinstance(operation, Exclusive)
         with self.mutex:
-            if self.is_closed:
-                raise Closed(_CLOSED)
+            self._refuse_to_run()
             self._gate.insist()
             try:
                 self._guard.check_files()
