@@ -17,7 +17,7 @@ import apsw
 
 from bench import document
 from outlast.clock import Instant
-from outlast.store.records import NewTask
+from outlast.store.new_tasks import NewTask
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connection import connect
 from outlast.store.sqlite.enqueue import INLINE_BYTES

@@ -11,7 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 from outlast.engine.run import Ended
 from outlast.engine.tracing import Tracing
 from outlast.errors import InvalidInput
-from outlast.store.records import Claimed, NewTask, TaskTrace, Trace
+from outlast.store.new_tasks import NewTask
+from outlast.store.records import Claimed, TaskTrace, Trace
 
 try:
     from opentelemetry import context, trace

@@ -8,13 +8,12 @@ from outlast.domain.lifecycle import Cause, Outcome, RecoveryAction
 from outlast.domain.orphans import Patience
 from outlast.engine.ids import new_id
 from outlast.store.base import Store
+from outlast.store.new_tasks import Key, NewTask
 from outlast.store.records import (
     Claimed,
     ClaimRequest,
     Healed,
-    Key,
     NewCheckpoint,
-    NewTask,
     RecoveryPolicy,
     Settlement,
 )

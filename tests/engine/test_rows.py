@@ -5,7 +5,7 @@ import pytest
 
 from outlast import Outlast, Task
 from outlast.domain.task import TOLD_WHEN_ASKED
-from outlast.store.records import NewTask
+from outlast.store.new_tasks import NewTask
 from outlast.store.sqlite.statements import sql
 from tests.support.foreign import ForeignError, foreign_rows
 

@@ -1,7 +1,6 @@
 """The way in: what was checked and encoded is handed to the store in one transaction."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from outlast.clock import Instant
@@ -28,7 +27,8 @@ from outlast.errors import (
     TaskNotFound,
 )
 from outlast.settings import Settings
-from outlast.store.records import NewTask, Statement
+from outlast.store.new_tasks import NewTask
+from outlast.store.records import Statement
 
 __all__ = [
     "DEFAULT_QUEUE",
@@ -185,29 +185,24 @@ def enqueue_many(
         raise InvalidInput(f"payloads must be a list of payloads, not a {type(payloads).__name__}")
     if chunked and also:
         raise InvalidInput("also needs one transaction; leave out chunked=True")
-    rows = prepare.many(template, payloads, task_ids, keys, opener.settings, created_ms=now.utc_ms)
+    chunks = prepare.in_chunks(
+        template, payloads, task_ids, keys, opener.settings,
+        created_ms=now.utc_ms, size=CHUNK if chunked else BULK_LIMIT + 1,
+    )  # fmt: skip
     ids: list[str] = []
-    size = CHUNK if chunked else BULK_LIMIT
-    while chunk := _next_chunk(rows, size, len(ids)):
-        if not chunked and next(rows, None) is not None:
-            raise InvalidInput(
-                f"more than {BULK_LIMIT} tasks do not fit one transaction; pass chunked=True,"
-                f" which commits every {CHUNK}"
-            )
-        try:
+    try:
+        for chunk in chunks:
+            if len(chunk) > BULK_LIMIT:
+                raise InvalidInput(
+                    f"more than {BULK_LIMIT} tasks do not fit one transaction; pass chunked=True,"
+                    f" which commits every {CHUNK}"
+                )
             ids += _traced(opener, chunk, now, also)
-        except InvalidInput as error:
-            raise _after_chunks(error, len(ids)) from error
+    except InvalidInput as error:
+        raise _after_chunks(error, len(ids)) from error
     if also and not ids:
         raise InvalidInput("also goes with at least one task; there were no payloads")
     return ids
-
-
-def _next_chunk(rows: Iterator[NewTask], size: int, stored: int) -> list[NewTask]:
-    try:
-        return list(islice(rows, size))
-    except InvalidInput as error:
-        raise _after_chunks(error, stored) from error
 
 
 def _after_chunks(error: InvalidInput, stored: int) -> InvalidInput:

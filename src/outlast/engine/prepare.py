@@ -14,9 +14,10 @@ from outlast.domain.names import checked_name, checked_whole
 from outlast.engine.ids import new_ids, uuid7
 from outlast.errors import InvalidInput
 from outlast.settings import Settings
-from outlast.store.records import Key, NewTask, Statement
+from outlast.store.new_tasks import AlikeTasks, Key, NewTask
+from outlast.store.records import Statement
 
-# A part of every chunk, so that none is held up by a payload of the next.
+# So few that the interpreter's lock is not kept from others for long.
 ENCODED_AT_ONCE = 125
 MAX_PRIORITY = (1 << 31) - 1
 DEFAULT_QUEUE = "default"
@@ -188,7 +189,7 @@ def _reserved(key: str, kind: str, text: str | None, settings: Settings) -> Key:
 _ONE_FOR_EACH = "id and idempotency_key of enqueue_many need exactly one entry for each payload"
 
 
-def many(
+def in_chunks(
     template: NewTask,
     payloads: Iterable[Any],
     task_ids: Sequence[str] | None,
@@ -196,15 +197,29 @@ def many(
     settings: Settings,
     *,
     created_ms: int,
-) -> Iterator[NewTask]:
-    """The tasks of a call for many, each made when its turn comes."""
+    size: int,
+) -> Iterator[Sequence[NewTask]]:
+    """The tasks of a call for many, so many at a time, each made when its chunk's turn comes."""
     for name, given in (("id", task_ids), ("idempotency_key", keys)):
         if isinstance(given, str):
             raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
+    template = template._replace(created_ms=created_ms)
     if task_ids is None and keys is None:
-        yield from _many_plain(template, payloads, created_ms)
+        yield from _alike(template, payloads, size)
         return
-    n = -1
+    rows = _each(template, payloads, task_ids, keys, settings)
+    while chunk := list(islice(rows, size)):
+        yield chunk
+
+
+def _each(
+    template: NewTask,
+    payloads: Iterable[Any],
+    task_ids: Sequence[str] | None,
+    keys: Sequence[str] | None,
+    settings: Settings,
+) -> Iterator[NewTask]:
+    n, created_ms = -1, template.created_ms
     for n, payload in enumerate(payloads):
         try:
             task_id = None if task_ids is None else task_ids[n]
@@ -217,26 +232,19 @@ def many(
         raise InvalidInput(_ONE_FOR_EACH)
 
 
-def _many_plain(template: NewTask, payloads: Iterable[Any], created_ms: int) -> Iterator[NewTask]:
+def _alike(template: NewTask, payloads: Iterable[Any], size: int) -> Iterator[AlikeTasks]:
     """What one() makes of payloads that come with neither ids nor keys; quicker for many."""
-    (
-        _, kind, queue, priority, group, _, _, max_retries, max_recoveries, not_before_ms, _, _, _,
-    ) = template  # fmt: skip
     waiting, first = iter(payloads), 0
-    while chunk := list(islice(waiting, ENCODED_AT_ONCE)):
-        task_ids, texts = new_ids(len(chunk)), _texts(chunk, first)
-        sums = codec.payload_sums(task_ids, kind, texts)
-        first += len(chunk)
-        yield from [
-            _new_tuple(
-                NewTask,
-                (
-                    task_id, kind, queue, priority, group, text, checksum, max_retries,
-                    max_recoveries, not_before_ms, created_ms, None, None,
-                ),
-            )
-            for task_id, text, checksum in zip(task_ids, texts, sums, strict=True)
-        ]  # fmt: skip
+    while True:
+        ids: list[str] = []
+        texts: list[str | None] = []
+        while part := list(islice(waiting, min(ENCODED_AT_ONCE, size - len(ids)))):
+            texts += _texts(part, first + len(ids))
+            ids += new_ids(len(part))
+        if not ids:
+            return
+        first += len(ids)
+        yield AlikeTasks(template, ids, texts, codec.payload_sums(ids, template.kind, texts))
 
 
 def _texts(payloads: list[Any], first: int) -> Sequence[str | None]:

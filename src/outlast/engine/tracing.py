@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from outlast.errors import OutlastError
 from outlast.logs import logger
 from outlast.store.future import Future
-from outlast.store.records import Claimed, NewTask, TaskTrace, Trace
+from outlast.store.new_tasks import NewTask
+from outlast.store.records import Claimed, TaskTrace, Trace
 
 if TYPE_CHECKING:
     from outlast.engine.functions import AnyFunction, Functions

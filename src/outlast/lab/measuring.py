@@ -9,7 +9,8 @@ from outlast.engine.lease import Lease
 from outlast.engine.run import Ended
 from outlast.lab.inside import store_of
 from outlast.lab.witness import Witness
-from outlast.store.records import Claimed, NewTask, TaskTrace, Trace
+from outlast.store.new_tasks import NewTask
+from outlast.store.records import Claimed, TaskTrace, Trace
 
 _CONTEXT = "00-{:032x}-{:016x}-01"
 

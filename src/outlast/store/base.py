@@ -16,6 +16,7 @@ from outlast.settings import Settings
 from outlast.store.future import Future
 from outlast.store.locking import StoreLocks
 from outlast.store.measuring import StoreMeasures
+from outlast.store.new_tasks import NewTask
 from outlast.store.operating import StoreActs
 from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
@@ -28,7 +29,6 @@ from outlast.store.records import (
     Grant,
     Healed,
     NewCheckpoint,
-    NewTask,
     Opened,
     Principal,
     RecoveryPolicy,

@@ -7,7 +7,7 @@ from outlast.clock import Instant
 from outlast.domain.acts import Act, AuditRecord, Signature
 from outlast.domain.lifecycle import Parked
 from outlast.errors import OutlastError
-from outlast.store.records import NewTask
+from outlast.store.new_tasks import NewTask
 
 
 class Order(NamedTuple):

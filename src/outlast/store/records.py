@@ -6,58 +6,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from outlast.domain.integrity import IntegrityResult, Verdict
-from outlast.domain.lifecycle import Cause, Parked, RecoveryAction
+from outlast.domain.lifecycle import Cause, RecoveryAction
 from outlast.domain.orphans import Patience
 from outlast.domain.recovery import DeadWorker, RecoveryStep, Suspect, UnrecoveredTask
-from outlast.domain.task import Stored, utc
 from outlast.domain.worker import PreviousStop, StuckHandler, WorkerState
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
-
-
-class Key(NamedTuple):
-    """An idempotency key as an enqueue reserves it."""
-
-    text: str
-    request_hash: str
-    ttl_ms: int
-
-
-class NewTask(NamedTuple):
-    """A task as it enters the store; validated and encoded before it comes here."""
-
-    id: str
-    kind: str
-    queue: str
-    priority: int
-    group: str | None
-    payload: str | None
-    payload_sum: int
-    max_retries: int
-    max_recoveries: int
-    not_before_ms: int | None
-    created_ms: int
-    retry_of: str | None = None
-    key: Key | None = None
-
-    def told(self) -> Mapping[str, Any]:
-        """The fields of the task just stored, without reading it back."""
-        created = utc(self.created_ms)
-        return {
-            "kind": self.kind,
-            "queue": self.queue,
-            "priority": self.priority,
-            "group": self.group,
-            "parked": None if self.not_before_ms is None else Parked.DELAY,
-            "max_retries": self.max_retries,
-            "max_recoveries": self.max_recoveries,
-            "retry_of": self.retry_of,
-            "created_at": created,
-            "updated_at": created,
-            "state_changed_at": created,
-            "not_before": utc(self.not_before_ms),
-            "stored_payload": Stored(self.payload, self.payload_sum),
-        }
 
 
 class Trace(NamedTuple):

@@ -27,7 +27,8 @@ from outlast.engine.session import Session
 from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
-from outlast.store.records import Batch, NewTask, Opened, Principal
+from outlast.store.new_tasks import NewTask
+from outlast.store.records import Batch, Opened, Principal
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.group import GroupCommit

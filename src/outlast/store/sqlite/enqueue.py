@@ -1,6 +1,6 @@
 """Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import apsw
 
@@ -8,7 +8,8 @@ from outlast import _probe
 from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.errors import IdempotencyConflict, InvalidInput
-from outlast.store.records import Key, NewTask, Trace
+from outlast.store.new_tasks import AlikeTasks, Key, NewTask
+from outlast.store.records import Trace
 from outlast.store.sqlite.statements import shortened
 from outlast.store.sqlite.transaction import Row, Transaction, chunks
 
@@ -23,6 +24,11 @@ SURELY_INLINE = INLINE_BYTES // 4
 
 def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
     """Insert what is new; returns, in order, the id each entry now stands for."""
+    if isinstance(new, AlikeTasks) and new.template.group is None:
+        _insert_alike(tx, new)
+        if _probe.is_armed:
+            probe("enqueue.inserted")
+        return list(new.ids)
     for task in new:
         if task.group or task.key or task.retry_of:
             return _add_with_ties(tx, new, now)
@@ -63,25 +69,47 @@ def add_together(
 
 def _insert(tx: Transaction, new: Sequence[Row]) -> None:
     """Rows as NewTask has them, with anything in place of a key."""
-    inserted = 0
-    try:
-        if len(new) == 1 and len(new[0][5] or "") <= SURELY_INLINE:
-            tx.execute(ADD_ONE, new[0])
-        else:
-            for part in chunks(len(new)):
-                inserted = part.start
-                tx.run_rows_at_once("add_tasks", new[part], (INLINE_BYTES,))
-    except apsw.ConstraintError as error:
-        _refuse_twin(tx, new[inserted:], error)
-        raise
+    _insert_rows(tx, "add_tasks", len(new), new.__getitem__, (INLINE_BYTES,))
     for task in new:
         if task[9] is not None:
             tx.run("add_task_dues", {"inserted": len(new)})
             break
+    _add_large(tx, [task[0] for task in new], [task[5] for task in new])
+
+
+def _insert_alike(tx: Transaction, new: AlikeTasks) -> None:
+    """What they share is bound once for each statement."""
+
+    def rows(part: slice) -> Sequence[Row]:
+        return list(zip(new.ids[part], new.payloads[part], new.sums[part], strict=True))
+
+    shared = (INLINE_BYTES, *new.template[1:4], *new.template[7:11])
+    _insert_rows(tx, "add_alike_tasks", len(new), rows, shared)
+    if new.template.not_before_ms is not None:
+        tx.run("add_task_dues", {"inserted": len(new)})
+    _add_large(tx, new.ids, new.payloads)
+
+
+def _insert_rows(
+    tx: Transaction, name: str, count: int, rows: Callable[[slice], Sequence[Row]], shared: Row
+) -> None:
+    """Many with each statement; a row whose id is taken is named."""
+    inserted = 0
+    try:
+        for part in chunks(count):
+            inserted = part.start
+            tx.run_rows_at_once(name, rows(part), shared)
+    except apsw.ConstraintError as error:
+        _refuse_twin(tx, rows(slice(inserted, count)), error)
+        raise
+
+
+def _add_large(tx: Transaction, ids: Sequence[str], texts: Sequence[str | None]) -> None:
+    """What a row has no place for is kept apart, by the id of its task."""
     large = [
-        (task[5], task[0])
-        for task in new
-        if task[5] is not None and len(task[5]) > SURELY_INLINE and is_large(task[5])
+        (text, task_id)
+        for task_id, text in zip(ids, texts, strict=True)
+        if text is not None and len(text) > SURELY_INLINE and is_large(text)
     ]
     if large:
         tx.run_many("add_payload_blob", large)

@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from outlast.clock import Instant
-from outlast.store.records import NewTask
+from outlast.store.new_tasks import NewTask
 from outlast.store.sqlite.enqueue import add_tasks, add_together
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.waiter import Topic

@@ -13,7 +13,7 @@ import apsw
 
 from outlast import _probe
 from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreReplaced
-from outlast.store.records import NewTask
+from outlast.store.new_tasks import NewTask
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.enqueue import ADD_ONE, SURELY_INLINE
 from outlast.store.sqlite.flush import Flusher

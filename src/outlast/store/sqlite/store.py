@@ -17,13 +17,13 @@ from outlast.errors import (
 )
 from outlast.logs import logger
 from outlast.store.base import Ticking
+from outlast.store.new_tasks import NewTask
 from outlast.store.records import (
     Batch,
     Death,
     Grant,
     Healed,
     NewCheckpoint,
-    NewTask,
     RecoveryPolicy,
     Settlement,
     Statement,
