@@ -173,8 +173,8 @@ def test_who_comes_straight_back_calls_the_next_after_eight_writes(watched: Watc
     assert [watched.write(0.0002) for _ in range(8)] == [False] * 7 + [True]
 
 
-def test_or_after_ten_milliseconds(watched: Watched) -> None:
-    assert [watched.write(0.0002, 0.004) for _ in range(3)] == [False, False, True]
+def test_or_after_twenty_milliseconds(watched: Watched) -> None:
+    assert [watched.write(0.0002, 0.008) for _ in range(3)] == [False, False, True]
 
 
 def test_who_takes_its_time_keeps_others_waiting_ever_more_seldom(watched: Watched) -> None:
@@ -202,32 +202,61 @@ def test_others_are_forgotten_when_nothing_was_seen_of_them_for_32_writes(
     assert not watched.contested_writes
 
 
-@pytest.mark.parametrize(
-    ("away_seconds", "called_seconds_ago", "sleeps_long"),
-    [(0.002, 0.05, True), (0.006, 0.05, False), (0.002, 0.2, False)],
-)
-def test_who_writes_on_sleeps_until_it_is_called_and_who_writes_now_and_then_looks_often(
-    watched: Watched,
-    monkeypatch: pytest.MonkeyPatch,
-    away_seconds: float,
-    called_seconds_ago: float,
-    sleeps_long: bool,
-) -> None:
+USUAL = 0.0002
+
+
+@pytest.fixture
+def slept(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each sleep was to be; nobody calls."""
     slept: list[float] = []
 
     def wait(bell: Bell, seconds: float) -> bool:
         slept.append(seconds)
-        return len(slept) == 1
+        watched.now += seconds
+        return False
 
     monkeypatch.setattr(Bell, "wait", wait)
-    watched.sleep(0.0002)
-    watched.write(called_seconds_ago - away_seconds)
+    return slept
+
+
+def _waits(watched: Watched, away_seconds: float, sleeps: int) -> None:
+    watched.write(0.0)
     watched.now += away_seconds
     watched.stand_in_row()
+    for _ in range(sleeps):
+        watched.sleep(USUAL)
+
+
+def test_who_writes_now_and_then_looks_often(watched: Watched, slept: list[float]) -> None:
+    _waits(watched, 0.006, 20)
+    assert slept == [USUAL] * 20
+
+
+def test_who_writes_on_sleeps_until_it_is_called(watched: Watched, slept: list[float]) -> None:
+    """Guards against one who looks up in the middle of others' turns, and ends them."""
     for _ in range(20):
-        watched.sleep(0.0002)
-    if sleeps_long:
-        assert all(0.0075 <= seconds <= 0.015 for seconds in slept[1:])
-        assert len(set(slept)) > 10
-    else:
-        assert set(slept) == {0.0002}
+        _waits(watched, 0.002, 1)
+        watched._missed_calls = 0
+    assert all(0.05 <= seconds <= 0.1 for seconds in slept)
+    assert len(set(slept)) > 10
+
+
+def test_who_was_not_called_looks_often_for_a_while(watched: Watched, slept: list[float]) -> None:
+    """Guards against a wait of a tenth of a second for each write beside one who never calls."""
+    _waits(watched, 0.002, 5)
+    _waits(watched, 0.002, 5)
+    assert [seconds == USUAL for seconds in slept] == [False] * 2 + [True] * 8
+    watched.now += 0.1
+    _waits(watched, 0.002, 1)
+    assert slept[-1] > USUAL
+
+
+def test_a_call_restores_the_trust_in_calls(
+    watched: Watched, slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _waits(watched, 0.002, 2)
+    monkeypatch.setattr(Bell, "wait", lambda bell, seconds: True)
+    watched.sleep(USUAL)
+    monkeypatch.setattr(Bell, "wait", lambda bell, seconds: slept.append(seconds))
+    _waits(watched, 0.002, 1)
+    assert slept[-1] > USUAL

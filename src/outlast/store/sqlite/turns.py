@@ -14,21 +14,23 @@ from outlast.store.sqlite.files import SideFolder
 
 # A turn ends with whichever comes first.
 _TURN_WRITES = 8
-_TURN_SECONDS = 0.01
+_TURN_SECONDS = 0.02
 
 # Who is expected back and takes longer than this has kept others waiting for nothing, and rings
 # after each of the next writes: twice as many as the last time.
-_STRAIGHT_BACK_SECONDS = 0.001
+_STRAIGHT_BACK_SECONDS = 0.002
 _MOST_WRITES_RUNG_AFTER = 64
 
 # After a wait of our own others are taken to want the gate for so many writes.
 _CONTESTED_WRITES = 32
 
-# Who was called lately sleeps until it is called again, but no longer than this: who was expected
-# back may have gone, or have died. Who writes now and then looks often instead, and slips in.
-_CALLED_LATELY_SECONDS = 0.1
+# Who writes on sleeps until it is called, but no longer than this: whoever was expected back may have
+# died. It lasts for the turns of some others, since who looks up in the middle of one ends it. Who
+# has waited for calls in vain looks often for a while, as do those who write now and then.
 _WRITES_ON_SECONDS = 0.005
-_LONGEST_SLEEP_SECONDS = 0.015
+_LONGEST_SLEEP_SECONDS = 0.1
+_MISSED_CALLS = 2
+_MISSED_LATELY_SECONDS = 0.1
 
 
 class Turns:
@@ -47,7 +49,8 @@ class Turns:
         self._is_expected = False
         self._writes_to_ring_after = 0
         self._penalty_writes = 1
-        self._called_at = float("-inf")
+        self._missed_calls = 0
+        self._missed_until = 0.0
         self._relies_on_calls = False
 
     def come_back(self) -> None:
@@ -68,8 +71,9 @@ class Turns:
         if self._bell is not None:
             self._bell.stand_in_row()
             now = time.monotonic()
-            was_called = now - self._called_at < _CALLED_LATELY_SECONDS
-            self._relies_on_calls = was_called and now - self._left_at < _WRITES_ON_SECONDS
+            writes_on = now - self._left_at < _WRITES_ON_SECONDS
+            is_called = self._missed_calls < _MISSED_CALLS or now > self._missed_until
+            self._relies_on_calls = writes_on and is_called
 
     def _know_the_bell(self) -> None:
         if not self._is_bell_known:
@@ -84,7 +88,12 @@ class Turns:
         if self._relies_on_calls:
             usual_seconds = _LONGEST_SLEEP_SECONDS * random.uniform(0.5, 1.0)
         if self._bell.wait(usual_seconds):
-            self._called_at = time.monotonic()
+            self._missed_calls = 0
+        elif self._relies_on_calls:
+            # Perhaps nobody calls: who has the gate knows nothing of us, or was killed.
+            self._missed_calls += 1
+            self._missed_until = time.monotonic() + _MISSED_LATELY_SECONDS
+            self._relies_on_calls = self._missed_calls < _MISSED_CALLS
 
     def others_come(self) -> None:
         """Somebody has waited, perhaps for us, and may be rung for from now on."""
