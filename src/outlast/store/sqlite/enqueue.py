@@ -1,6 +1,8 @@
 """Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 
 import apsw
 
@@ -21,6 +23,12 @@ ADD_ONE = shortened("add_task")
 # A character takes four bytes at most.
 SURELY_INLINE = INLINE_BYTES // 4
 
+# Asked of each task of a crowd, by the engine of the interpreter rather than by its code.
+_ID_OF, _PAYLOAD_OF, _NOT_BEFORE_OF = itemgetter(0), itemgetter(5), itemgetter(9)
+_TASKS_OF, _MOMENT_OF = itemgetter(0), itemgetter(1)
+# A group, an original and a key: never empty, and never false.
+_TIES_OF = itemgetter(4, 11, 12)
+
 
 def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
     """Insert what is new; returns, in order, the id each entry now stands for."""
@@ -29,13 +37,12 @@ def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str
         if _probe.is_armed:
             probe("enqueue.inserted")
         return list(new.ids)
-    for task in new:
-        if task.group or task.key or task.retry_of:
-            return _add_with_ties(tx, new, now)
+    if any(map(any, map(_TIES_OF, new))):
+        return _add_with_ties(tx, new, now)
     _insert(tx, new)
     if _probe.is_armed:
         probe("enqueue.inserted")
-    return [task.id for task in new]
+    return list(map(_ID_OF, new))
 
 
 def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
@@ -58,11 +65,11 @@ def add_together(
     tx: Transaction, calls: Sequence[tuple[Sequence[NewTask], Instant]]
 ) -> list[list[str]]:
     """The tasks of several callers in one pass; an error says nothing of whose it was."""
-    latest = max([now for _, now in calls])
-    tasks = [task for new, _ in calls for task in new]
+    latest = max(map(_MOMENT_OF, calls))
+    tasks = list(chain.from_iterable(map(_TASKS_OF, calls)))
     ids = add_tasks(tx, tasks, latest)
     if len(tasks) == len(calls):
-        return [[task_id] for task_id in ids]
+        return list(map(list, zip(ids, strict=True)))
     rest = iter(ids)
     return [[next(rest) for _ in new] for new, _ in calls]
 
@@ -70,11 +77,9 @@ def add_together(
 def _insert(tx: Transaction, new: Sequence[Row]) -> None:
     """Rows as NewTask has them, with anything in place of a key."""
     _insert_rows(tx, "add_tasks", len(new), new.__getitem__, (INLINE_BYTES,))
-    for task in new:
-        if task[9] is not None:
-            tx.run("add_task_dues", {"inserted": len(new)})
-            break
-    _add_large(tx, [task[0] for task in new], [task[5] for task in new])
+    if any(map(_NOT_BEFORE_OF, new)):
+        tx.run("add_task_dues", {"inserted": len(new)})
+    _add_large(tx, map(_ID_OF, new), list(map(_PAYLOAD_OF, new)))
 
 
 def _insert_alike(tx: Transaction, new: AlikeTasks) -> None:
@@ -104,12 +109,14 @@ def _insert_rows(
         raise
 
 
-def _add_large(tx: Transaction, ids: Sequence[str], texts: Sequence[str | None]) -> None:
+def _add_large(tx: Transaction, ids: Iterable[str], texts: Sequence[str | None]) -> None:
     """What a row has no place for is kept apart, by the id of its task."""
+    if max(map(len, filter(None, texts)), default=0) <= SURELY_INLINE:
+        return
     large = [
         (text, task_id)
         for task_id, text in zip(ids, texts, strict=True)
-        if text is not None and len(text) > SURELY_INLINE and is_large(text)
+        if text is not None and is_large(text)
     ]
     if large:
         tx.run_many("add_payload_blob", large)

@@ -100,6 +100,8 @@ class GroupCommit:
             alone = self._taken_alone(pending) if self.leader is None else None
             if alone is not None:
                 self._lead(pending, alone)
+            elif self._leading_thread:
+                self._follow(pending)
             if pending.stage != DECIDED:
                 self._lead_or_follow(pending)
         except BaseException:
@@ -114,6 +116,29 @@ class GroupCommit:
                 self._answers.wake_another()
             if self._seat.pending is pending:
                 self._seat.pending = None
+
+    def _follow(self, pending: Pending[Any]) -> None:
+        """What each of a crowd does: join the queue and lie down, while somebody is at work.
+
+        Whatever is not as usual, and what comes after a sleep in vain, is left to the long way.
+        """
+        seat, turn = self._seat, self._seat.turn
+        if turn is None or seat.pending or pending.stage or pending.operation.alone:
+            return
+        if is_ours(self._mutex):
+            return
+        seat.pending = pending
+        pending.turn = turn
+        with self._mutex:
+            if len(self.shared) >= self._most_waiting:
+                return
+            # In this order: a signal's handler in between may lead, and decide what is queued.
+            pending.stage = WAITING
+            self.shared.append(pending)
+        # Whoever leads, and steps down after this look, finds us in the queue.
+        if self._leading_thread not in (0, get_ident()):
+            self._answers.wake_another()
+            turn.wait(True, LOOK_UP_SECONDS)
 
     def _lead_or_follow(self, pending: Pending[Any]) -> None:
         deadline = 0.0
@@ -144,7 +169,7 @@ class GroupCommit:
         if is_ours(self._mutex):
             raise StoreError(INSIDE)
         seat = self._seat
-        if seat.pending is not None:
+        if seat.pending not in (None, pending):
             self.refuse_inside(calls_allowed=1)
         seat.pending = pending
         pending.turn = seat.turn = seat.turn or Turn()

@@ -30,12 +30,11 @@ class Turn:
 
     def wake(self) -> None:
         """Wake the sleeper, now or when it next lies down."""
-        if self._lock.locked():
-            try:
-                self._lock.release()
-            except RuntimeError:
-                # Somebody else woke it in this very moment.
-                return
+        try:
+            self._lock.release()
+        except RuntimeError:
+            # It was woken already, and does not know it yet.
+            return
 
 
 class Guide(Protocol):

@@ -24,9 +24,9 @@ _MOST_WRITES_RUNG_AFTER = 64
 # After a wait of our own others are taken to want the gate for so many writes.
 _CONTESTED_WRITES = 32
 
-# Who writes on sleeps until it is called, but no longer than this: whoever was expected back may have
-# died. It lasts for the turns of some others, since who looks up in the middle of one ends it. Who
-# has waited for calls in vain looks often for a while, as do those who write now and then.
+# Who writes on sleeps until it is called, but no longer than this: whoever was expected back may
+# have died. It lasts for the turns of some others, since who looks up in the middle of one ends it.
+# Who has waited for calls in vain looks often for a while, as do those who write now and then.
 _WRITES_ON_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.1
 _MISSED_CALLS = 2
