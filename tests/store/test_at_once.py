@@ -3,8 +3,9 @@
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -106,6 +107,40 @@ def test_files_taken_away_under_the_commit_leave_its_outcome_unknown(
         with pytest.raises(OutcomeUnknown) as caught:
             app.enqueue("work", id="t")
     assert caught.value.task_ids == ("t",)
+
+
+def test_what_happens_to_the_files_after_a_recent_look_is_found_before_the_answer(
+    app: Outlast, database: Path
+) -> None:
+    """Who comes straight back begins without a look of its own: never without one at the end."""
+    app.enqueue("work", id="before")
+    store_of(app)._database.guard.recent_until = float("inf")
+    database.rename(database.with_name("moved.db"))
+    with pytest.raises(OutcomeUnknown) as caught:
+        app.enqueue("work", id="t")
+    assert caught.value.task_ids == ("t",)
+
+
+def test_a_look_is_recent_for_a_millisecond(app: Outlast) -> None:
+    """And after that the files are looked at before anything is begun, so that nothing is stored
+    where they were replaced."""
+    app.open()
+    guard = store_of(app)._database.guard
+    with watched_for_long(guard):
+        before = time.monotonic()
+        guard.check_files()
+        assert before < guard.recent_until < time.monotonic() + 0.001
+    guard.arm()
+    assert guard.recent_until == 0
+
+
+@contextmanager
+def watched_for_long(guard: FileGuard) -> Iterator[None]:
+    """Its folders have been at rest for long enough for the kernel's word to be asked for."""
+    guard._watch.listen()
+    guard._trusted_until = float("inf")
+    assert guard._watch.watched is not None
+    yield
 
 
 def test_a_twin_is_refused_in_words(app: Outlast) -> None:

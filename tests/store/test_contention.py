@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +17,7 @@ import pytest
 from outlast import DatabaseError, Outlast, QueueStalled, Settings
 from outlast.store.sqlite import gate
 from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.pending import Group, Pending, Turn
+from outlast.store.sqlite.pending import Group, Pending
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
@@ -226,18 +227,16 @@ def test_appends_and_beats_ride_along_in_the_transaction_of_a_claim(
 class Queueing:
     """Notes how many groups began between an operation's coming and its own group's beginning."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, app: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waits: dict[str, list[int]] = {}
         self._begun = 0
         self._came: dict[int, int] = {}
-        enter, take = GroupCommit.enter, GroupCommit._take
+        take, this = GroupCommit._take, self
 
-        def noted_enter(
-            group: GroupCommit, pending: Pending[Any], turn: Turn | None = None
-        ) -> bool:
-            with group._mutex:
-                self._came.setdefault(id(pending), self._begun)
-                return enter(group, pending, turn)
+        class Noted(deque[Pending[Any]]):
+            def append(self, pending: Pending[Any]) -> None:
+                this._came.setdefault(id(pending), this._begun)
+                super().append(pending)
 
         def noted_take(group: GroupCommit, who: Any) -> Group:
             with group._mutex:
@@ -249,8 +248,9 @@ class Queueing:
                 return taken
 
         monkeypatch.setattr(GroupCommit, "_taken_alone", lambda *_: None)
-        monkeypatch.setattr(GroupCommit, "enter", noted_enter)
         monkeypatch.setattr(GroupCommit, "_take", noted_take)
+        for name in ("shared", "alone"):
+            monkeypatch.setattr(store_of(app)._group, name, Noted())
 
 
 @pytest.mark.proves("PRF-09")
@@ -262,7 +262,7 @@ def test_under_a_mixed_load_a_claim_is_always_in_the_next_group(
     app = make_app(heal_at_claim=False, flush_pages=1_000_000)
     app.enqueue_many("work", range(300))
     held = app.claim("w", limit=8)
-    queueing = Queueing(monkeypatch)
+    queueing = Queueing(app, monkeypatch)
     stop = threading.Event()
 
     def load(n: int) -> None:

@@ -1,6 +1,7 @@
 """Those of a large group are woken by and by, and none of them is left asleep."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,7 @@ import pytest
 from outlast import StoreError
 from outlast.store.sqlite import group
 from outlast.store.sqlite.answers import WOKEN_AT_ONCE
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.pending import Pending, Turn
+from outlast.store.sqlite.pending import Pending
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more, crowd
 
 __all__ = ["crowd"]
@@ -79,25 +79,23 @@ def test_what_an_interrupted_call_left_behind_refuses_nobody(crowd: Crowd) -> No
 
 
 def test_a_call_inside_of_one_that_joins_the_queue_is_refused_and_never_waits(
-    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+    crowd: Crowd,
 ) -> None:
     """It would wait with the queue locked, for a leader who cannot step down without it."""
     met: list[str] = []
-    enter = GroupCommit.enter
 
-    def strike(commit: GroupCommit, pending: Pending[Any], turn: Turn | None = None) -> bool:
-        with commit._mutex:
-            entered = enter(commit, pending, turn)
+    class Struck(deque[Pending[Any]]):
+        def append(self, pending: Pending[Any]) -> None:
+            super().append(pending)
             if pending.operation.context == "outer":
                 try:
-                    commit.submit(crowd.operation("inner")).result()
+                    crowd.group.submit(crowd.operation("inner")).result()
                 except StoreError as error:
                     met.append(str(error))
-            return entered
 
     crowd.call("first")
     crowd.disk.await_group()
-    monkeypatch.setattr(GroupCommit, "enter", strike)
+    crowd.group.shared = Struck()
     crowd.call("outer")
     crowd.join()
     assert len(met) == 1

@@ -76,7 +76,15 @@ def add_together(
 
 def _insert(tx: Transaction, new: Sequence[Row]) -> None:
     """Rows as NewTask has them, with anything in place of a key."""
-    _insert_rows(tx, "add_tasks", len(new), new.__getitem__, (INLINE_BYTES,))
+
+    def insert(part: slice) -> None:
+        rows = new[part]
+        if len(rows) == 1 and len(rows[0][5] or "") <= SURELY_INLINE:
+            tx.execute(ADD_ONE, rows[0])
+        else:
+            tx.run_rows_at_once("add_tasks", rows, (INLINE_BYTES,))
+
+    _insert_in_parts(tx, len(new), insert, lambda: list(map(_ID_OF, new)))
     if any(map(_NOT_BEFORE_OF, new)):
         tx.run("add_task_dues", {"inserted": len(new)})
     _add_large(tx, map(_ID_OF, new), list(map(_PAYLOAD_OF, new)))
@@ -84,28 +92,29 @@ def _insert(tx: Transaction, new: Sequence[Row]) -> None:
 
 def _insert_alike(tx: Transaction, new: AlikeTasks) -> None:
     """What they share is bound once for each statement."""
-
-    def rows(part: slice) -> Sequence[Row]:
-        return list(zip(new.ids[part], new.payloads[part], new.sums[part], strict=True))
-
     shared = (INLINE_BYTES, *new.template[1:4], *new.template[7:11])
-    _insert_rows(tx, "add_alike_tasks", len(new), rows, shared)
+
+    def insert(part: slice) -> None:
+        rows = list(zip(new.ids[part], new.payloads[part], new.sums[part], strict=True))
+        tx.run_rows_at_once("add_alike_tasks", rows, shared)
+
+    _insert_in_parts(tx, len(new), insert, lambda: new.ids)
     if new.template.not_before_ms is not None:
         tx.run("add_task_dues", {"inserted": len(new)})
     _add_large(tx, new.ids, new.payloads)
 
 
-def _insert_rows(
-    tx: Transaction, name: str, count: int, rows: Callable[[slice], Sequence[Row]], shared: Row
+def _insert_in_parts(
+    tx: Transaction, count: int, insert: Callable[[slice], None], ids: Callable[[], Sequence[str]]
 ) -> None:
-    """Many with each statement; a row whose id is taken is named."""
+    """Many with each statement; an id that is taken is named."""
     inserted = 0
     try:
         for part in chunks(count):
             inserted = part.start
-            tx.run_rows_at_once(name, rows(part), shared)
+            insert(part)
     except apsw.ConstraintError as error:
-        _refuse_twin(tx, rows(slice(inserted, count)), error)
+        _refuse_twin(tx, ids()[inserted:], error)
         raise
 
 
@@ -122,7 +131,7 @@ def _add_large(tx: Transaction, ids: Iterable[str], texts: Sequence[str | None])
         tx.run_many("add_payload_blob", large)
 
 
-def _refuse_twin(tx: Transaction, rest: Sequence[Row], error: apsw.ConstraintError) -> None:
+def _refuse_twin(tx: Transaction, rest: Sequence[str], error: apsw.ConstraintError) -> None:
     if getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE:
         twin = _twin(tx, rest)
         raise InvalidInput(
@@ -130,12 +139,12 @@ def _refuse_twin(tx: Transaction, rest: Sequence[Row], error: apsw.ConstraintErr
         ) from error
 
 
-def _twin(tx: Transaction, rest: Sequence[Row]) -> str:
+def _twin(tx: Transaction, rest: Sequence[str]) -> str:
     """The first of those not inserted whose id is in use, or was given twice."""
     seen: set[str] = set()
-    for task_id, *_ in rest:
+    for task_id in rest:
         if task_id in seen or tx.value("status_of", {"id": task_id}) is not None:
-            return str(task_id)
+            return task_id
         seen.add(task_id)
     return ""
 

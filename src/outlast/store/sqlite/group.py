@@ -122,13 +122,11 @@ class GroupCommit:
 
         Whatever is not as usual, and what comes after a sleep in vain, is left to the long way.
         """
-        seat, turn = self._seat, self._seat.turn
-        if turn is None or seat.pending or pending.stage or pending.operation.alone:
-            return
-        if is_ours(self._mutex):
+        seat = self._seat
+        if seat.pending or pending.stage or pending.operation.alone or is_ours(self._mutex):
             return
         seat.pending = pending
-        pending.turn = turn
+        turn = pending.turn = seat.turn = seat.turn or Turn()
         with self._mutex:
             if len(self.shared) >= self._most_waiting:
                 return

@@ -1,0 +1,73 @@
+"""The length of the log is read from the engine's own index, and is what the engine says it is."""
+
+import gc
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from outlast import Outlast
+from outlast.store.sqlite import log_length, words
+from tests.store.hand import Hand, store_of
+
+
+def frames(hand: Hand) -> int:
+    """By a connection of its own, which the engine tells how many frames there are."""
+    hand.rows("SELECT count(*) FROM tasks")
+    in_log, _ = hand.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    return in_log
+
+
+def test_it_is_what_the_engine_counts(app: Outlast, hand: Hand) -> None:
+    app.open()
+    writer = store_of(app)._database.writer
+    seen = set()
+    for n in range(20):
+        app.enqueue_many("work", range(n))
+        assert writer.wal_pages == frames(hand)
+        seen.add(writer.wal_pages)
+    assert len(seen) > 15
+
+
+def test_it_counts_what_others_commit_and_begins_anew_with_the_log(
+    app: Outlast, hand: Hand
+) -> None:
+    """Guards against a process that flushes by its own commits alone."""
+    app.enqueue_many("work", range(100))
+    writer = store_of(app)._database.writer
+    before = writer.wal_pages
+    hand.run("CREATE TABLE notes AS SELECT id FROM tasks")
+    assert writer.wal_pages == frames(hand) > before
+    app.flush_wal("restart")
+    app.enqueue("work")
+    assert 0 < writer.wal_pages == frames(hand) < before
+
+
+def test_letting_it_go_drops_no_lock(app: Outlast, database: Path) -> None:
+    """Closing any descriptor of the index would; the standard library's mapping has one."""
+    app.enqueue("work")
+    guard = store_of(app)._database.guard
+    descriptor = guard.index_descriptor()
+    assert descriptor is not None
+    connection = store_of(app)._database.writer._connection
+    connection.execute("BEGIN IMMEDIATE")
+    mapped = words.mapped_index(descriptor, 5)
+    assert mapped is not None
+    assert mapped[4] == store_of(app)._database.writer.wal_pages
+    del mapped
+    gc.collect()
+    assert guard.locks_stand()
+    connection.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("obstacle", ["nothing can be mapped", "another version"])
+def test_where_it_cannot_be_read_the_engine_tells_it(
+    database: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
+) -> None:
+    other = None if obstacle == "nothing can be mapped" else [3_008_000, 0, 0, 0, 7]
+    monkeypatch.setattr(log_length, "mapped_index", lambda descriptor, count: other)
+    with Outlast(database) as app, closing(Hand(database)) as hand:
+        for n in range(20):
+            app.enqueue_many("work", range(n))
+            assert store_of(app)._database.writer.wal_pages == frames(hand)
