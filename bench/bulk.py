@@ -34,7 +34,8 @@ def contestants(count: int) -> dict[str, Contestant]:
 
 
 def run(sizes: Sizes) -> list[Row]:
-    rates = measure(contestants(sizes.bulk), sizes.blocks, contestants(QUICK.bulk))
+    warm_up = contestants(QUICK.bulk)
+    rates = measure(contestants(sizes.bulk), sizes.blocks, warm_up, sizes.rounds)
     found = ratio(rates, "ours", "raw")
     return [
         Row(

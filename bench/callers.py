@@ -88,7 +88,8 @@ def contestants(count: int, singly: int) -> dict[str, Contestant]:
 
 def run(sizes: Sizes) -> list[Row]:
     warm_up = contestants(QUICK.callers, QUICK.singly)
-    rates = measure(contestants(sizes.callers, sizes.singly), sizes.blocks, warm_up)
+    measured = contestants(sizes.callers, sizes.singly)
+    rates = measure(measured, sizes.blocks, warm_up, sizes.rounds)
     return [
         row(rates, "threads", f"enqueue from {THREADS} threads", 2.5, 4),
         row(rates, "coroutines", f"enqueue from {COROUTINES} coroutines", 6, 15),

@@ -82,7 +82,8 @@ def run(sizes: Sizes) -> list[Row]:
         "one": together(1, sizes.processes),
         "four": together(PROCESSES, sizes.processes),
     }
-    rates = measure(contestants, sizes.blocks, {"four": together(PROCESSES, QUICK.processes)})
+    warm_up = {"four": together(PROCESSES, QUICK.processes)}
+    rates = measure(contestants, sizes.blocks, warm_up, sizes.rounds)
     found = ratio(rates, "four", "one")
     return [
         Row(

@@ -26,6 +26,7 @@ class Sizes:
     """How much of everything; the full sizes are the ones that are published."""
 
     blocks: int = 5
+    rounds: int = 3
     warm_seconds: float = 2.5
     singly: int = 3_000
     callers: int = 20_000
@@ -48,6 +49,7 @@ class Sizes:
 FULL = Sizes()
 QUICK = Sizes(
     blocks=3,
+    rounds=1,
     warm_seconds=2.5,
     singly=600,
     callers=2_560,

@@ -1,7 +1,8 @@
 """Paired blocks: all contestants in turn, the order rotated, ratios taken within a block.
 
 A machine that is slow for a minute is slow for all of a block, so a ratio hardly notices; the
-median of the blocks' ratios is the figure, the smallest and the largest are its spread.
+median of the blocks' ratios is the figure, the smallest and the largest are its spread. Where the
+speed changes from one second to the next, a block has several short rounds instead of a long one.
 """
 
 import gc
@@ -33,14 +34,20 @@ def measure(
     contestants: Mapping[str, Contestant],
     blocks: int = BLOCKS,
     warm_up: Mapping[str, Contestant] | None = None,
+    rounds: int = 1,
 ) -> dict[str, list[float]]:
     """The rates of all contestants, one for each block; `warm_up` runs once and does not count."""
     for contestant in (warm_up or {}).values():
         run_one(contestant)
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for block in range(blocks):
-        for name in rotated(list(contestants), block):
-            rates[name].append(run_one(contestants[name]))
+        found: dict[str, list[float]] = {name: [] for name in contestants}
+        for number in range(rounds):
+            for name in rotated(list(contestants), block + number):
+                found[name].append(run_one(contestants[name]))
+        for name, of_rounds in found.items():
+            # All rounds are of one size, so this is the rate of all of them together.
+            rates[name].append(statistics.harmonic_mean(of_rounds))
     return rates
 
 

@@ -111,7 +111,7 @@ def run(sizes: Sizes) -> list[Row]:
         "four": together(PROCESSES, sizes.processes, balances),
     }
     warm_up = {"four": together(PROCESSES, QUICK.processes, [])}
-    rates = measure(contestants, sizes.blocks, warm_up)
+    rates = measure(contestants, sizes.blocks, warm_up, sizes.rounds)
     found, balance = ratio(rates, "four", "one"), summary(balances)
     return [
         Row(

@@ -12,9 +12,10 @@ PREFACE = """\
 Written by `./run bench --write`. Everything is durable: WAL, `synchronous=FULL`, one synced commit
 for each call, the transition log included. *Raw* is `bench/raw.py`: bare apsw with the same
 columns, indexes and log rows, without any guard, given its ids and JSON ready-made. All contestants
-of a scenario run in turn, in blocks, in rotated order; the ratio is taken within each block. Shown
-are the median of five ratios and, as the spread, the smallest and the largest. A ratio says how
-many times the yardstick's speed ours is; where the bound says "at most", less is better.
+of a scenario run in turn, in blocks of one or more rounds, in rotated order (singly: every 300
+enqueues); the ratio is taken within each block. Shown are the median of five ratios and, as the
+spread, the smallest and the largest. A ratio says how many times the yardstick's speed ours is;
+where the bound says "at most", less is better.
 """
 
 

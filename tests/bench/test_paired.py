@@ -23,6 +23,15 @@ def test_every_contestant_begins_a_block_once() -> None:
     assert "".join(calls) == "abcbcacab"
 
 
+def test_the_rounds_of_a_block_are_one_rate_and_begin_with_another_each() -> None:
+    """Four operations in a second and in three are eight in four, not the mean of the two."""
+    calls: list[str] = []
+    contestants = {name: noting(name, calls, [4.0, 4 / 3] * 2) for name in "ab"}
+    rates = paired.measure(contestants, blocks=2, rounds=2)
+    assert "".join(calls) == "abbabaab"
+    assert rates == {name: pytest.approx([2.0, 2.0]) for name in "ab"}
+
+
 def test_a_ratio_is_taken_within_a_block_and_not_between_averages() -> None:
     """In each block ours has half the speed, though one block was ten times slower for both."""
     rates = {"ours": [50.0, 5.0, 60.0], "raw": [100.0, 10.0, 120.0]}

@@ -10,7 +10,7 @@ from bench import figures, processes
 from bench.load import Sizes
 
 TINY = Sizes(
-    blocks=1, warm_seconds=0, singly=5, callers=256, bulk=50, working=200, processes=400,
+    blocks=1, rounds=1, warm_seconds=0, singly=5, callers=256, bulk=50, working=200, processes=400,
     claims=200,
     finished=300, delayed=50, foreign=50, running=(30,), kills=1, workers=4, dead_workers=2,
     starts=1, peers=2, profiled=5,
