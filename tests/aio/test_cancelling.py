@@ -39,7 +39,7 @@ async def under_way(aio: AsyncOutlast, call: Coroutine[Any, Any, Any]) -> asynci
     """A call whose transaction has been begun, or rather is about to be."""
     group = store_of(aio._app)._group
     task = asyncio.create_task(call)
-    await until(lambda: group.under_way is not None)
+    await until(lambda: group._under_way is not None)
     return task
 
 

@@ -57,7 +57,7 @@ def test_a_lone_operation_cancelled_before_its_turn_never_happens(ledger: AsyncO
         with nobody_can_write(ledger) as let_go:
             first = await under_way(ledger, ledger.enqueue("work", id="first"))
             second = asyncio.create_task(_enters(ledger, "second"))
-            await until(lambda: len(group.alone) == 1)
+            await until(lambda: len(group._alone) == 1)
             second.cancel()
             await cancelled(second)
             let_go()

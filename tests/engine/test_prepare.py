@@ -71,3 +71,10 @@ def test_ids_made_together_differ_and_rise() -> None:
     ids = new_ids(2000)
     assert len(set(ids)) == 2000
     assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
+@pytest.mark.parametrize("given", [iter("ab"), {"a", "b"}, {"a": 1, "b": 2}, "ab"])
+def test_what_has_no_places_is_no_list_of_ids(app: Outlast, name: str, given: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} of enqueue_many takes a list"):
+        app.enqueue_many("work", [1, 2], **{name: given})

@@ -1,27 +1,33 @@
 """A lone caller's only statement is a transaction by itself, and as well guarded as any other."""
 
+import asyncio
 import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 import pytest
 
 from outlast import (
+    AsyncOutlast,
     InvalidInput,
     OutcomeUnknown,
     Outlast,
     SecondSqliteCopy,
     StoreError,
+    StoreReplaced,
+    Task,
 )
 from outlast.store.sqlite import group
 from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.pending import DECIDED
+from outlast.store.sqlite.short_way import ShortWay
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
 from tests.store.test_late_comers import PATIENCE_SECONDS, wait_until
@@ -122,25 +128,29 @@ def test_what_happens_to_the_files_after_a_recent_look_is_found_before_the_answe
 
 
 def test_a_look_is_recent_for_a_millisecond(app: Outlast) -> None:
-    """And after that the files are looked at before anything is begun, so that nothing is stored
-    where they were replaced."""
     app.open()
     guard = store_of(app)._database.guard
-    with watched_for_long(guard):
-        before = time.monotonic()
-        guard.check_files()
-        assert before < guard.recent_until < time.monotonic() + 0.001
+    # As if its folders had been at rest for long enough for the kernel's word to be asked for.
+    guard._watch.listen()
+    guard._trusted_until = float("inf")
+    before = time.monotonic()
+    guard.check_files()
+    assert before < guard.recent_until < time.monotonic() + 0.001
     guard.arm()
     assert guard.recent_until == 0
 
 
-@contextmanager
-def watched_for_long(guard: FileGuard) -> Iterator[None]:
-    """Its folders have been at rest for long enough for the kernel's word to be asked for."""
-    guard._watch.listen()
-    guard._trusted_until = float("inf")
-    assert guard._watch.watched is not None
-    yield
+def test_after_that_nothing_is_stored_where_files_were_replaced(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue("work", id="before")
+    store_of(app)._database.guard.recent_until = 0.0
+    log = Path(f"{database}-wal")
+    before = log.read_bytes()
+    database.rename(database.with_name("moved.db"))
+    with pytest.raises(StoreReplaced):
+        app.enqueue("work", id="t")
+    assert log.read_bytes() == before
 
 
 def test_a_twin_is_refused_in_words(app: Outlast) -> None:
@@ -224,15 +234,27 @@ CALLS: dict[str, Callable[[Outlast], object]] = {
 }
 
 
+@pytest.mark.parametrize("somebody_leads", [False, True])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_call_on_top_of_it_is_refused(
-    app: Outlast, monkeypatch: pytest.MonkeyPatch, call: Callable[[Outlast], object]
+    app: Outlast,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[Outlast], object],
+    somebody_leads: bool,
 ) -> None:
-    """By a signal's handler: it would be part of a statement that is under way."""
+    """By a signal's handler: it would be part of a statement that is under way, or wait for another
+    thread that waits for that statement."""
     app.open()
-    stand, refused = FileGuard.locks_stand, []
+    stand = FileGuard.locks_stand
+    refused: list[str] = []
+    other = threading.Thread(target=lambda: app.enqueue("work", id="other"), daemon=True)
 
     def called_inside(guard: FileGuard) -> bool:
+        if refused:
+            return stand(guard)
+        if somebody_leads:
+            other.start()
+            wait_until(lambda: store_of(app)._group.leader is not None)
         with pytest.raises(StoreError) as caught:
             call(app)
         refused.append(str(caught.value))
@@ -241,10 +263,87 @@ def test_a_call_on_top_of_it_is_refused(
     with monkeypatch.context() as inside:
         inside.setattr(FileGuard, "locks_stand", called_inside)
         app.enqueue("work", id="below")
-    assert len(refused) == 1
+        if somebody_leads:
+            other.join(PATIENCE_SECONDS)
     assert "inside one of its own operations" in refused[0]
-    assert [task.id for task in app.tasks()] == ["below"]
+    assert {task.id for task in app.tasks()} == {"below"} | ({"other"} if somebody_leads else set())
     call(app)
+
+
+def test_those_who_wait_are_not_refused_for_a_call_on_top_of_it(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against a call from inside that leads, takes all who wait along, and is refused."""
+    app.open()
+    store, stand, hold = store_of(app), FileGuard.locks_stand, threading.Event()
+    refused: list[bool] = []
+    for _ in range(3):
+        # So that the usher, who leads for the coroutines, comes late.
+        store._background.later(lambda: assert_(hold.wait(PATIENCE_SECONDS)))
+    stored: list[Task] = []
+
+    async def many() -> None:
+        async with AsyncOutlast(database) as aio:
+            stored.extend(await asyncio.gather(*(aio.enqueue("work", n) for n in range(5))))
+
+    crowd = threading.Thread(target=lambda: asyncio.run(many()), daemon=True)
+
+    def called_inside(guard: FileGuard) -> bool:
+        if not refused:
+            refused.append(True)
+            crowd.start()
+            wait_until(lambda: len(store._group.shared) == 5)
+            with pytest.raises(StoreError, match="inside one of its own"):
+                app.enqueue("work")
+            hold.set()
+        return stand(guard)
+
+    monkeypatch.setattr(FileGuard, "locks_stand", called_inside)
+    app.enqueue("work", id="below")
+    crowd.join(PATIENCE_SECONDS)
+    assert len(stored) == 5
+
+
+def assert_(is_so: bool) -> None:
+    assert is_so
+
+
+@pytest.mark.parametrize("is_lone", [True, False])
+def test_nobody_connects_anew_between_a_commit_and_the_look_that_follows_it(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch, is_lone: bool
+) -> None:
+    """Guards against a task that is acknowledged and lost: who connects anew makes the guard learn
+    the new files, and the look of one who committed into the old ones would find nothing wrong."""
+    app.enqueue("work", id="before")
+    app.flush_wal("truncate")
+    store, look, stand = store_of(app), FileGuard.check_files, FileGuard.locks_stand
+    failed = store._database
+
+    def connects_anew() -> None:
+        with failed.writer.mutex:
+            pass
+        store._reconnect(failed)
+
+    other = threading.Thread(target=connects_anew, daemon=True)
+
+    def slow_look(guard: FileGuard) -> None:
+        if other.ident and threading.current_thread() is threading.main_thread():
+            # Long enough for the other, if nothing keeps it from connecting anew.
+            other.join(0.2)
+        look(guard)
+
+    def taken_away(guard: FileGuard) -> bool:
+        if not other.ident:
+            other.start()
+            for name in ("-wal", "-shm"):
+                Path(f"{database}{name}").unlink()
+        return stand(guard)
+
+    monkeypatch.setattr(FileGuard, "check_files", slow_look)
+    monkeypatch.setattr(FileGuard, "locks_stand", taken_away)
+    with pytest.raises(OutcomeUnknown):
+        app.enqueue("work", id="t", delay=None if is_lone else 5)
+    other.join(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("is_struck", [False, True])
@@ -280,7 +379,7 @@ def test_who_comes_meanwhile_goes_on_when_it_is_done(
     wait_until(lambda: waiting.leader is not None)
     for thread in threads[2:]:
         thread.start()
-    wait_until(lambda: len(waiting.shared) == 1 and len(waiting.alone) == 1)
+    wait_until(lambda: len(waiting.shared) == 1 and len(waiting._alone) == 1)
     goes_on.set()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
@@ -378,3 +477,16 @@ def test_the_descriptor_count_does_not_grow(app: Outlast) -> None:
     for _ in range(50):
         app.enqueue("work")
     assert len(os.listdir("/proc/self/fd")) <= before + 1, "the watch of the folders may come late"
+
+
+def test_who_comes_when_others_wait_takes_them_along(
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against lone callers who slip past those that wait while nobody leads yet."""
+    app.open()
+    store = store_of(app)
+    monkeypatch.setattr(ShortWay, "_commits", lambda *_: pytest.fail("it went past"))
+    waiting = store._submit("waiting", lambda tx: tx.value("status_of", {"id": "t"}))
+    assert store._group.enter(waiting)
+    app.enqueue("work", id="t")
+    assert waiting.stage == DECIDED

@@ -188,7 +188,7 @@ def queued_behind_a_lock(
         answers[n] = acts[n]()
 
     def has_joined(n: int) -> bool:
-        return group.under_way is not None and len(group.shared) == n
+        return group._under_way is not None and len(group.shared) == n
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(len(acts))]
     with write_lock_of(database) as holder:
@@ -249,7 +249,7 @@ class Queueing:
 
         monkeypatch.setattr(GroupCommit, "_taken_alone", lambda *_: None)
         monkeypatch.setattr(GroupCommit, "_take", noted_take)
-        for name in ("shared", "alone"):
+        for name in ("shared", "_alone"):
             monkeypatch.setattr(store_of(app)._group, name, Noted())
 
 

@@ -95,7 +95,7 @@ class Crowd:
             self.answers[name] = error
 
     def _seen(self) -> int:
-        return len(self.group.shared) + len(self.group.alone) + len(self.disk.groups)
+        return len(self.group.shared) + len(self.group._alone) + len(self.disk.groups)
 
     def join(self) -> None:
         self.disk.free()

@@ -254,7 +254,7 @@ def _leads_for_others_of_whom_one_is_faulty(path: str) -> None:
         return list(await asyncio.wait_for(both, 30))
 
     first = answering(answers, 0, store._submit("x", lambda tx: go_on.wait(30)).result)
-    await_that(lambda: store._group.under_way is not None)
+    await_that(lambda: store._group._under_way is not None)
 
     def let_them_follow() -> None:
         await_that(lambda: len(waiting) == 1)

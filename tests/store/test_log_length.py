@@ -1,5 +1,6 @@
 """The length of the log is read from the engine's own index, and is what the engine says it is."""
 
+import ctypes
 import gc
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, _host
 from outlast.store.sqlite import log_length, words
 from tests.store.hand import Hand, store_of
 
@@ -71,3 +72,59 @@ def test_where_it_cannot_be_read_the_engine_tells_it(
         for n in range(20):
             app.enqueue_many("work", range(n))
             assert store_of(app)._database.writer.wal_pages == frames(hand)
+
+
+class Library:
+    """A C library whose mappings fail."""
+
+    def __init__(self) -> None:
+        self.mmap = self._Fails()
+        self.munmap = self._Fails()
+
+    class _Fails:
+        restype: object = None
+        argtypes: object = None
+
+        def __call__(self, *arguments: object) -> int | None:
+            return ctypes.c_void_p(-1).value
+
+
+@pytest.mark.parametrize("library", [None, Library()], ids=["none", "out of memory"])
+def test_what_cannot_be_mapped_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: object
+) -> None:
+    (tmp_path / "index").write_bytes(bytes(100))
+    with (tmp_path / "index").open("rb") as file:
+        assert words.mapped_index(file.fileno(), 5) is not None
+        monkeypatch.setattr(_host, "c_library", lambda: library)
+        assert words.mapped_index(file.fileno(), 5) is None
+
+
+def test_a_file_that_is_too_short_is_not_mapped(tmp_path: Path) -> None:
+    """Reading beyond its end would end the process."""
+    (tmp_path / "index").write_bytes(bytes(19))
+    with (tmp_path / "index").open("rb") as file:
+        assert words.mapped_index(file.fileno(), 5) is None
+
+
+def test_a_mapping_goes_with_its_words(tmp_path: Path) -> None:
+    (tmp_path / "index").write_bytes(bytes(4096))
+
+    def mappings() -> int:
+        return Path("/proc/self/maps").read_text(encoding="utf-8").count(str(tmp_path / "index"))
+
+    with (tmp_path / "index").open("rb") as file:
+        mapped = words.mapped_index(file.fileno(), 5)
+        assert mappings() == 1
+    del mapped
+    gc.collect()
+    assert mappings() == 0
+
+
+def test_a_closed_store_looks_at_no_index(app: Outlast, database: Path) -> None:
+    """Guards against the end of a process that looks late at a file somebody has cut short."""
+    app.enqueue("work")
+    writer = store_of(app)._database.writer
+    app.close()
+    Path(f"{database}-shm").write_bytes(b"")
+    assert writer.wal_pages == 0

@@ -251,11 +251,43 @@ def test_who_was_not_called_looks_often_for_a_while(watched: Watched, slept: lis
     assert slept[-1] > USUAL
 
 
+def test_the_trust_comes_back_ever_more_slowly(watched: Watched, slept: list[float]) -> None:
+    """Guards against one that sleeps most of its time beside a process that never calls."""
+    began = watched.now
+    while watched.now < began + 60:
+        _waits(watched, 0.002, 1)
+    assert sum(seconds for seconds in slept if seconds > USUAL) < 2
+
+
+def test_a_ring_of_our_own_that_nobody_heard_is_no_call(
+    folder: SideFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real FIFO: it rings at once for whoever comes next, and that may be who rang."""
+    monkeypatch.setattr(turns, "_LONGEST_SLEEP_SECONDS", 0.01)
+    ours = Turns(folder)
+    ours.stand_in_row()
+    for _ in range(3):
+        ours.begin()
+        for _ in range(8):
+            ours.come_back()
+            ours.leave()
+        ours.stand_in_row()
+        ours.sleep(USUAL)
+        ours.sleep(USUAL)
+    assert ours._missed_calls == 2, "of the third wait on nothing is missed: it looks often"
+    ours.close()
+
+
 def test_a_call_restores_the_trust_in_calls(
     watched: Watched, slept: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _waits(watched, 0.002, 2)
-    monkeypatch.setattr(Bell, "wait", lambda bell, seconds: True)
+
+    def called(bell: Bell, seconds: float) -> bool:
+        watched.now += 0.001
+        return True
+
+    monkeypatch.setattr(Bell, "wait", called)
     watched.sleep(USUAL)
     monkeypatch.setattr(Bell, "wait", lambda bell, seconds: slept.append(seconds))
     _waits(watched, 0.002, 1)

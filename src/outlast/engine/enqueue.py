@@ -199,15 +199,13 @@ def enqueue_many(
                 )
             ids += _traced(opener, chunk, now, also)
     except InvalidInput as error:
-        raise _after_chunks(error, len(ids)) from error
+        if not ids:
+            raise
+        # An error in a later chunk says what the earlier ones have stored.
+        raise type(error)(f"{error} (the first {len(ids)} tasks are stored)") from error
     if also and not ids:
         raise InvalidInput("also goes with at least one task; there were no payloads")
     return ids
-
-
-def _after_chunks(error: InvalidInput, stored: int) -> InvalidInput:
-    """An error in a later chunk says what the earlier ones have stored."""
-    return type(error)(f"{error} (the first {stored} tasks are stored)") if stored else error
 
 
 def retry(session: Session, task_id: str) -> Task:

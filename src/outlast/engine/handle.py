@@ -15,7 +15,14 @@ from outlast.engine.recover import recover
 from outlast.engine.session import Session, policy_of
 from outlast.engine.settle import release_all
 from outlast.engine.tracing import Tracing
-from outlast.errors import InvalidInput, OutlastError, RecoveryFailed, StoreBusy, StoreReplaced
+from outlast.errors import (
+    InvalidInput,
+    OutlastError,
+    RecoveryFailed,
+    StoreBusy,
+    StoreError,
+    StoreReplaced,
+)
 from outlast.logs import Log, about
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
@@ -56,6 +63,7 @@ class StoreHandle:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._mutex = threading.RLock()
+        self._is_opening = False
         self._session: Session | None = None
         self._looking: StoreReads | None = None
         self._detector: Detector | None = None
@@ -82,7 +90,7 @@ class StoreHandle:
             if self._session is not None and self._session.store.closed:
                 raise StoreReplaced(self._gone())
             if self._session is None:
-                self._session = self._open(tell)
+                self._session = self._opened(tell)
             return self._session
 
     def open(self) -> None:
@@ -163,6 +171,19 @@ class StoreHandle:
                 except OutlastError as failure:
                     self._log.warning("closing %s: %s", self._path, failure)
             self._drop()
+
+    def _opened(self, tell: Callable[[Batch], None] | None) -> Session:
+        if self._is_opening:
+            # By this very thread, or it would not have come past the mutex: it waits for itself.
+            raise StoreError(
+                "the store was called while this same thread opens it, by a signal handler or a"
+                " finalizer; let the main program do that instead, or open() the store before"
+            )
+        try:
+            self._is_opening = True
+            return self._open(tell)
+        finally:
+            self._is_opening = False
 
     def _open(self, tell: Callable[[Batch], None] | None) -> Session:
         loading = sys.modules.get("outlast.engine.isolated_load")

@@ -5,7 +5,9 @@ import time
 AHEAD_SECONDS = 0.1
 HOARD_SECONDS = 1.0
 QUIET_SECONDS = 0.25
-WEIGHT = 0.3
+# Slots that began together end together: over less than this, how many ended says nothing of pace.
+LEAST_SECONDS = 0.01
+WEIGHT = 0.5
 
 
 class Pace:
@@ -15,7 +17,8 @@ class Pace:
         self._concurrency = concurrency
         self._prefetch = prefetch
         self._per_second = 0.0
-        self._ended_at = self._handed_at = time.monotonic()
+        self._uncounted = 0
+        self._counted_at = self._ended_at = self._handed_at = time.monotonic()
 
     def handed(self) -> None:
         """Tasks have come in."""
@@ -23,11 +26,15 @@ class Pace:
 
     def ended(self, count: int, now: float) -> None:
         """Tasks have ended since the last time this was said."""
-        if count:
-            seconds = max(now - self._ended_at, 1e-6)
+        if not count:
+            return
+        self._ended_at = now
+        self._uncounted += count
+        seconds = now - self._counted_at
+        if seconds >= LEAST_SECONDS:
             weight = WEIGHT if seconds < QUIET_SECONDS else 1.0
-            self._per_second += weight * (count / seconds - self._per_second)
-            self._ended_at = now
+            self._per_second += weight * (self._uncounted / seconds - self._per_second)
+            self._uncounted, self._counted_at = 0, now
 
     def ahead(self) -> int:
         """How many to have ready beyond those at work: what is likely done in a moment."""

@@ -201,7 +201,7 @@ def in_chunks(
 ) -> Iterator[Sequence[NewTask]]:
     """The tasks of a call for many, so many at a time, each made when its chunk's turn comes."""
     for name, given in (("id", task_ids), ("idempotency_key", keys)):
-        if isinstance(given, str):
+        if given is not None and (isinstance(given, str) or not isinstance(given, Sequence)):
             raise InvalidInput(f"{name} of enqueue_many takes a list, one for each payload")
     template = template._replace(created_ms=created_ms)
     if task_ids is None and keys is None:

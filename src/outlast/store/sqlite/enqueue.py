@@ -85,7 +85,7 @@ def _insert(tx: Transaction, new: Sequence[Row]) -> None:
             tx.run_rows_at_once("add_tasks", rows, (INLINE_BYTES,))
 
     _insert_in_parts(tx, len(new), insert, lambda: list(map(_ID_OF, new)))
-    if any(map(_NOT_BEFORE_OF, new)):
+    if list(map(_NOT_BEFORE_OF, new)).count(None) < len(new):
         tx.run("add_task_dues", {"inserted": len(new)})
     _add_large(tx, map(_ID_OF, new), list(map(_PAYLOAD_OF, new)))
 

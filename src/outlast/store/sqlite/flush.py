@@ -142,12 +142,12 @@ class LogSize(Protocol):
 
     @property
     def wal_pages(self) -> int:
-        """Pages in the log after the last commit."""
+        """Pages in the log."""
         ...
 
     @property
     def commits(self) -> int:
-        """How many commits this connection has made."""
+        """How many commits this connection has sent."""
         ...
 
     def who_reads(self) -> tuple[str, bool]:

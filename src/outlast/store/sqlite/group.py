@@ -6,7 +6,7 @@ more than the group under way and one that follows it. Operations that must be a
 transaction take turns with groups.
 
 Leadership is a plain attribute that is set under the mutex and cleared in a `finally`. A leader
-that is interrupted leaves its group behind in `under_way`, where its own clean-up, or else the
+that is interrupted leaves its group behind in `_under_way`, where its own clean-up, or else the
 next leader, finds it; followers look up from time to time, so a lost wake-up heals. Who is named
 as the next leader may be gone or held up: whoever has waited long enough leads instead.
 """
@@ -58,16 +58,18 @@ class GroupCommit:
         """`committed` is called after a group, with nobody waiting for it any more; `later` runs
         something in a thread that is nobody's."""
         self._commit = commit
+        self.is_inside: Callable[[], bool] = _nobody_is
+        """Whether this thread is at work on the writer already, which a group would wait for."""
         self._committed = committed
         self._later = later
         self._most_waiting, self._room_timeout_seconds = limits
         self._mutex = threading.RLock()
         self.shared: deque[Pending[Any]] = deque()
-        self.alone: deque[Pending[Any]] = deque()
+        self._alone: deque[Pending[Any]] = deque()
         self.leader: Leader | None = None
         """Who commits at the moment, or is to commit next."""
         self._leading_thread = 0
-        self.under_way: Group | None = None
+        self._under_way: Group | None = None
         self._usher = Usher(self, later, limits)
         self._answers = Answers()
         # What each thread waits for, and by what; an interrupted call may leave it behind.
@@ -85,7 +87,7 @@ class GroupCommit:
         with self._mutex:
             if pending.stage != NEW:
                 return True
-            queue = self.alone if pending.operation.alone else self.shared
+            queue = self._alone if pending.operation.alone else self.shared
             if len(queue) >= self._most_waiting:
                 return False
             pending.turn = turn or pending.turn
@@ -96,14 +98,17 @@ class GroupCommit:
 
     def see_through(self, pending: Pending[Any]) -> None:
         """Lead, or follow until a leader has decided this operation's fate."""
+        if self.is_inside():
+            raise StoreError(INSIDE)
+        is_overdue = False
         try:
             alone = self._taken_alone(pending) if self.leader is None else None
             if alone is not None:
                 self._lead(pending, alone)
             elif self._leading_thread:
-                self._follow(pending)
+                is_overdue = self._follow(pending)
             if pending.stage != DECIDED:
-                self._lead_or_follow(pending)
+                self._lead_or_follow(pending, is_overdue)
         except BaseException:
             self._leave(pending)
             raise
@@ -117,30 +122,31 @@ class GroupCommit:
             if self._seat.pending is pending:
                 self._seat.pending = None
 
-    def _follow(self, pending: Pending[Any]) -> None:
+    def _follow(self, pending: Pending[Any]) -> bool:
         """What each of a crowd does: join the queue and lie down, while somebody is at work.
 
-        Whatever is not as usual, and what comes after a sleep in vain, is left to the long way.
+        Whatever is not as usual, and what comes after a sleep, is left to the long way; True says
+        that it slept in vain.
         """
         seat = self._seat
         if seat.pending or pending.stage or pending.operation.alone or is_ours(self._mutex):
-            return
+            return False
         seat.pending = pending
         turn = pending.turn = seat.turn = seat.turn or Turn()
         with self._mutex:
             if len(self.shared) >= self._most_waiting:
-                return
+                return False
             # In this order: a signal's handler in between may lead, and decide what is queued.
             pending.stage = WAITING
             self.shared.append(pending)
         # Whoever leads, and steps down after this look, finds us in the queue.
-        if self._leading_thread not in (0, get_ident()):
-            self._answers.wake_another()
-            turn.wait(True, LOOK_UP_SECONDS)
+        if self._leading_thread in (0, get_ident()):
+            return False
+        self._answers.wake_another()
+        return not turn.wait(True, LOOK_UP_SECONDS)
 
-    def _lead_or_follow(self, pending: Pending[Any]) -> None:
+    def _lead_or_follow(self, pending: Pending[Any], is_overdue: bool) -> None:
         deadline = 0.0
-        is_overdue = False
         me = get_ident()
         if self._leading_thread not in (0, me):
             self._get_ready_to_wait(pending)
@@ -195,7 +201,7 @@ class GroupCommit:
         """Take an operation back before it is begun; False when it is too late for that."""
         with self._mutex:
             if pending.stage == WAITING:
-                queue = self.alone if pending.operation.alone else self.shared
+                queue = self._alone if pending.operation.alone else self.shared
                 with suppress(ValueError):
                     # Interrupted on its way into the queue, it is not there yet.
                     queue.remove(pending)
@@ -239,10 +245,10 @@ class GroupCommit:
     def _taken_alone(self, pending: Pending[Any]) -> Group | None:
         """A group of this one, which leads itself if nobody else is there: the usual case."""
         with self._mutex:
-            if self.leader or self.under_way or self.shared or self.alone or pending.stage:
+            if self.leader or self._under_way or self.shared or self._alone or pending.stage:
                 return None
             self.leader, self._leading_thread = pending, get_ident()
-            group = self.under_way = Group((pending,))
+            group = self._under_way = Group((pending,))
             pending.stage = TAKEN
             return group
 
@@ -264,16 +270,16 @@ class GroupCommit:
             self._committed(group)
 
     def _take(self, who: Leader) -> Group:
-        """The next group; what is lost to an interruption on the way is found in `under_way`."""
+        """The next group; what is lost to an interruption on the way is found in `_under_way`."""
         with self._mutex:
             self._conclude(who)
             own = who if isinstance(who, Pending) and who.stage == WAITING else None
             if own is not None and own.operation.alone:
-                group = self.under_way = Group([own])
+                group = self._under_way = Group([own])
                 own.stage = TAKEN
-                self.alone.remove(own)
+                self._alone.remove(own)
             else:
-                group = self.under_way = Group(list(self.shared))
+                group = self._under_way = Group(list(self.shared))
                 for member in group.members:
                     member.stage = TAKEN
                 self.shared.clear()
@@ -283,15 +289,15 @@ class GroupCommit:
     def _step_down(self, who: Leader) -> None:
         """Give up the lead and answer the group; safe to be repeated after an interruption."""
         with self._mutex:
-            group = self.under_way
+            group = self._under_way
             if (
-                not (self.shared or self.alone or group is None)
+                not (self.shared or self._alone or group is None)
                 and group.members == (who,)
                 and group.members[0].stage == DECIDED
                 and group.members[0].ear is None
             ):
                 # A group of `_taken_alone`: nobody waits, and nobody has to be told.
-                self.under_way, self._leading_thread, self.leader = None, 0, None
+                self._under_way, self._leading_thread, self.leader = None, 0, None
                 return
             turn = self._name_the_next(self._conclude(who))
         self._wake_the_next(turn)
@@ -299,7 +305,7 @@ class GroupCommit:
 
     def _name_the_next(self, group: Group | None) -> Turn | None:
         """Nobody leads; who is to, if it matters, and whom to wake."""
-        leader = successor(group, self.alone, self.shared, self._usher)
+        leader = successor(group, self._alone, self.shared, self._usher)
         # Side by side: a signal's exception in between would leave one without the other.
         self.leader = leader
         self._leading_thread = 0
@@ -313,7 +319,7 @@ class GroupCommit:
 
     def _conclude(self, who: Leader) -> Group | None:
         """Decide what an interrupted leader left undecided: unknown, or to be run by the next."""
-        group = self.under_way
+        group = self._under_way
         if group is None:
             return None
         undecided = [member for member in group.members if member.stage != DECIDED]
@@ -327,14 +333,18 @@ class GroupCommit:
             if member.operation.alone and member.ear is not None:
                 member.stage = NEW
                 continue
-            queue = self.alone if member.operation.alone else self.shared
+            queue = self._alone if member.operation.alone else self.shared
             if member not in queue:
                 queue.appendleft(member)
             member.stage = WAITING
         self._answers.untold.append(group)
-        self.under_way = None
+        self._under_way = None
         return group
 
     def seen_through(self, pending: Pending[Any]) -> Generator[Any, None, None]:
         """The same for a coroutine: the usher leads on its behalf."""
         return self._usher.seen_through(pending)
+
+
+def _nobody_is() -> bool:
+    return False

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import apsw
@@ -33,7 +34,7 @@ from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation
 from outlast.store.sqlite.pending import Group, Pending
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
-from outlast.store.sqlite.reentry import refuse_inside
+from outlast.store.sqlite.reentry import is_ours, refuse_inside
 from outlast.store.sqlite.short_way import ShortWay
 from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.waiter import Topic
@@ -81,6 +82,7 @@ class Serving(SqliteReads):
         self._flusher = Flusher(self._flush_due, self._background.later, settings)
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
         self._group = GroupCommit(self._commit, self._after, self._background.later, limits)
+        self._group.is_inside = partial(is_ours, self._database.writer.mutex)
         self._short_way = ShortWay(
             self._group, self._gate, self._wakeups, self._flusher, self._reconnect
         )
@@ -217,6 +219,7 @@ class Serving(SqliteReads):
                 self._join_the_openers()
                 self._database = Database(self._folder, self._gate, self._settings, failed.guard)
                 self._readers = self._database.readers
+                self._group.is_inside = partial(is_ours, self._database.writer.mutex)
             except OutlastError as error:
                 log.warning("connecting anew failed, this store has ended: %s", error)
                 self.closed = True

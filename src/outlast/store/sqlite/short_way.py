@@ -69,8 +69,15 @@ class ShortWay:
             return False
         is_stored = False
         try:
-            is_stored = self._commits(task, writer, database.guard)
-            database.guard.check_files()
+            with writer.mutex:
+                try:
+                    writer.is_storing = True
+                    is_stored = self._commits(task, writer, database.guard)
+                    if is_stored:
+                        # While nobody can connect anew: the guard would know other files then.
+                        database.guard.check_files()
+                finally:
+                    writer.is_storing = False
         except (SecondSqliteCopy, StoreReplaced) as error:
             self._reconnect(database)
             if is_stored:
@@ -94,31 +101,27 @@ class ShortWay:
         """Whether the task is stored; a signal's exception is raised, whatever became of it."""
         gate, this = self._gate, writer.nobodys
         words = gate.words
-        with writer.mutex:
-            # On top of another call of this thread, the usual way has the words for it.
-            if writer.is_closed or writer.is_storing:
-                return False
+        if writer.is_closed:
+            return False
+        try:
+            # As the gate's own `enter` asks.
+            if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
+                gate.enter()
+            if monotonic() > guard.recent_until:
+                guard.check_files()
+            this.commit_sent = False
+            writer.tx.execute(ADD_ONE, task)
+            # Without this it is part of a transaction that somebody has left open.
+            return this.commit_sent
+        except apsw.Error as error:
+            if this.commit_sent:
+                raise OutcomeUnknown([task.id], error) from error
+            return False
+        finally:
             try:
-                writer.is_storing = True
-                # As the gate's own `enter` asks.
-                if monotonic() > gate.alone_until or words is None or words[GATE] != gate.word_seen:
-                    gate.enter()
-                if monotonic() > guard.recent_until:
-                    guard.check_files()
-                this.commit_sent = False
-                writer.tx.execute(ADD_ONE, task)
-                # Without this it is part of a transaction that somebody has left open.
-                return this.commit_sent
-            except apsw.Error as error:
-                if this.commit_sent:
-                    raise OutcomeUnknown([task.id], error) from error
-                return False
-            finally:
-                writer.is_storing = False
-                try:
-                    if gate.is_ours:
-                        gate.leave()
-                except BaseException:
-                    # A signal's exception may have struck before it did.
+                if gate.is_ours:
                     gate.leave()
-                    raise
+            except BaseException:
+                # A signal's exception may have struck before it did.
+                gate.leave()
+                raise

@@ -26,11 +26,14 @@ _CONTESTED_WRITES = 32
 
 # Who writes on sleeps until it is called, but no longer than this: whoever was expected back may
 # have died. It lasts for the turns of some others, since who looks up in the middle of one ends it.
-# Who has waited for calls in vain looks often for a while, as do those who write now and then.
+# Who has waited for calls in vain looks often for a while, twice as long with each further one, as
+# do those who write now and then.
 _WRITES_ON_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.1
 _MISSED_CALLS = 2
 _MISSED_LATELY_SECONDS = 0.1
+_MOST_DOUBLINGS = 7
+_OWN_RING_SECONDS = 0.0005
 
 
 class Turns:
@@ -87,13 +90,20 @@ class Turns:
         # The bell counts in whole milliseconds, and looking more often was found to be less fair.
         if self._relies_on_calls:
             usual_seconds = _LONGEST_SLEEP_SECONDS * random.uniform(0.5, 1.0)
+        lay_down_at = time.monotonic()
         if self._bell.wait(usual_seconds):
-            self._missed_calls = 0
+            # What rings at once may be a ring of our own that nobody heard.
+            if time.monotonic() - lay_down_at > _OWN_RING_SECONDS:
+                self._missed_calls = 0
         elif self._relies_on_calls:
-            # Perhaps nobody calls: who has the gate knows nothing of us, or was killed.
-            self._missed_calls += 1
-            self._missed_until = time.monotonic() + _MISSED_LATELY_SECONDS
-            self._relies_on_calls = self._missed_calls < _MISSED_CALLS
+            self._miss_a_call()
+
+    def _miss_a_call(self) -> None:
+        """Perhaps nobody calls: who has the gate knows nothing of us, or was killed."""
+        self._missed_calls += 1
+        further = min(max(0, self._missed_calls - _MISSED_CALLS), _MOST_DOUBLINGS)
+        self._missed_until = time.monotonic() + _MISSED_LATELY_SECONDS * 2**further
+        self._relies_on_calls = self._missed_calls < _MISSED_CALLS
 
     def others_come(self) -> None:
         """Somebody has waited, perhaps for us, and may be rung for from now on."""

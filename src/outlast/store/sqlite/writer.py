@@ -11,7 +11,7 @@ import apsw
 
 from outlast import _probe
 from outlast._probe import probe
-from outlast.errors import SecondSqliteCopy, StoreError, StoreReplaced
+from outlast.errors import SecondSqliteCopy, StoreReplaced
 from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
@@ -22,7 +22,7 @@ from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
-from outlast.store.sqlite.reentry import INSIDE, is_ours
+from outlast.store.sqlite.reentry import is_ours
 from outlast.store.sqlite.transaction import Transaction
 
 log = logger("outlast.store")
@@ -82,7 +82,8 @@ class Writer:
         Raises what concerns all of them: a store that stalls, was replaced, or lost its locks.
         """
         with self.mutex:
-            self._refuse_to_run()
+            if self.is_closed:
+                raise Closed(_CLOSED)
             # By calls, not as a block: a with statement takes three times as long.
             self._gate.enter()
             try:
@@ -94,20 +95,14 @@ class Writer:
             finally:
                 self._group = self.nobodys
                 self._leave_the_gate()
-        try:
-            self._guard.check_files()
-        except StoreReplaced as error:
-            for member in group.members if group.commit_sent else ():
-                member.doubt(error)
-            raise
+            try:
+                # While nobody can connect anew: the guard would know other files then.
+                self._guard.check_files()
+            except StoreReplaced as error:
+                for member in group.members if group.commit_sent else ():
+                    member.doubt(error)
+                raise
         all_succeed(group.members)
-
-    def _refuse_to_run(self) -> None:
-        """Unless the connection is there and nobody's, not even a call's under this very one."""
-        if self.is_closed:
-            raise Closed(_CLOSED)
-        if self.is_storing:
-            raise StoreError(INSIDE)
 
     def _attempt(
         self, group: Group, members: Sequence[Pending[Any]], *, merging: bool = True
@@ -142,7 +137,8 @@ class Writer:
         operation = pending.operation
         assert isinstance(operation, Exclusive)
         with self.mutex:
-            self._refuse_to_run()
+            if self.is_closed:
+                raise Closed(_CLOSED)
             self._gate.insist()
             try:
                 self._guard.check_files()
@@ -256,8 +252,13 @@ class Writer:
     def close(self) -> None:
         """Close the connection; the caller has flushed what it wanted flushed."""
         with self.mutex:
-            self.is_closed = True
+            self._end()
             self._connection.close()
+
+    def _end(self) -> None:
+        """What others may do to the files from now on must not be met by a late look at the log."""
+        self.is_closed = True
+        self.log_words = [0] * len(self.log_words)
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: wait until no operation is under way, and hold the next ones off."""
@@ -282,7 +283,7 @@ class Writer:
         An idle one is closed, so that the child's own connections take real locks; closing one
         in a transaction would scribble into memory that is shared with the parent.
         """
-        self.is_closed = True
+        self._end()
         if self._is_quiet:
             self._connection.close()
         else:
