@@ -1,0 +1,71 @@
+"""Files that are taken away around a lone caller's statement are found before it is answered."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from outlast import (
+    OutcomeUnknown,
+    Outlast,
+    StoreReplaced,
+)
+from outlast.store.sqlite.guard import FileGuard
+from tests.store.hand import store_of
+
+
+def test_files_taken_away_under_the_commit_leave_its_outcome_unknown(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Guards against "nothing was stored" where something was, in a file that is elsewhere now."""
+    app.enqueue("work", id="before")
+    stand = FileGuard.locks_stand
+    moved = database.with_name("moved.db")
+
+    def taken_away(guard: FileGuard) -> bool:
+        database.rename(moved)
+        return stand(guard)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(FileGuard, "locks_stand", taken_away)
+        with pytest.raises(OutcomeUnknown) as caught:
+            app.enqueue("work", id="t")
+    assert caught.value.task_ids == ("t",)
+
+
+def test_what_happens_to_the_files_after_a_recent_look_is_found_before_the_answer(
+    app: Outlast, database: Path
+) -> None:
+    """Who comes straight back begins without a look of its own: never without one at the end."""
+    app.enqueue("work", id="before")
+    store_of(app)._database.guard.recent_until = float("inf")
+    database.rename(database.with_name("moved.db"))
+    with pytest.raises(OutcomeUnknown) as caught:
+        app.enqueue("work", id="t")
+    assert caught.value.task_ids == ("t",)
+
+
+def test_a_look_is_recent_for_a_millisecond(app: Outlast) -> None:
+    app.open()
+    guard = store_of(app)._database.guard
+    # As if its folders had been at rest for long enough for the kernel's word to be asked for.
+    guard._watch.listen()
+    guard._trusted_until = float("inf")
+    before = time.monotonic()
+    guard.check_files()
+    assert before < guard.recent_until < time.monotonic() + 0.001
+    guard.arm()
+    assert guard.recent_until == 0
+
+
+def test_after_that_nothing_is_stored_where_files_were_replaced(
+    app: Outlast, database: Path
+) -> None:
+    app.enqueue("work", id="before")
+    store_of(app)._database.guard.recent_until = 0.0
+    log = Path(f"{database}-wal")
+    before = log.read_bytes()
+    database.rename(database.with_name("moved.db"))
+    with pytest.raises(StoreReplaced):
+        app.enqueue("work", id="t")
+    assert log.read_bytes() == before
