@@ -1,6 +1,7 @@
 """Several processes want the write gate: who is called, who goes on, and what if nobody calls."""
 
 import fcntl
+import itertools
 import os
 import stat
 import threading
@@ -10,11 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from outlast import Outlast
 from outlast.store.sqlite import turns
 from outlast.store.sqlite.bell import Bell
 from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.turns import Turns
+from tests.store.hand import store_of
 from tests.store.waking import wait_until
 
 PATIENCE_SECONDS = 60
@@ -132,7 +135,7 @@ def test_without_a_bell_the_gate_is_waited_for_all_the_same(
     timer.start()
     with gate:
         timer.join()
-    assert gate._turns.contested_writes == 31, "others want it, whether they can be called or not"
+    assert gate.turns.contested_writes == 31, "others want it, whether they can be called or not"
     gate.close()
 
 
@@ -202,7 +205,7 @@ def test_others_are_forgotten_when_nothing_was_seen_of_them_for_32_writes(
     assert not watched.contested_writes
 
 
-USUAL = 0.0002
+USUAL, NAP = 0.0002, 0.01
 
 
 @pytest.fixture
@@ -216,6 +219,7 @@ def slept(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return False
 
     monkeypatch.setattr(Bell, "wait", wait)
+    watched.commits = itertools.count().__next__
     return slept
 
 
@@ -234,21 +238,35 @@ def test_who_writes_now_and_then_looks_often(watched: Watched, slept: list[float
 
 def test_who_writes_on_sleeps_until_it_is_called(watched: Watched, slept: list[float]) -> None:
     """Guards against one who looks up in the middle of others' turns, and ends them."""
+    lengths = set()
     for _ in range(20):
+        before = watched.now
         _waits(watched, 0.002, 1)
+        lengths.add(round(watched.now - before, 2))
         watched._missed_calls = 0
-    assert all(0.05 <= seconds <= 0.1 for seconds in slept)
-    assert len(set(slept)) > 10
+    assert set(slept) == {NAP}
+    assert min(lengths) >= 0.05
+    assert max(lengths) <= 0.12
+    assert len(lengths) > 2
+
+
+def test_who_finds_that_nobody_writes_looks_up(watched: Watched, slept: list[float]) -> None:
+    """Guards against a tenth of a second lost after each who was expected back and has gone."""
+    watched.commits = lambda: 7
+    _waits(watched, 0.002, 1)
+    assert slept == [NAP]
+    assert watched._missed_calls == 0
 
 
 def test_who_was_not_called_looks_often_for_a_while(watched: Watched, slept: list[float]) -> None:
     """Guards against a wait of a tenth of a second for each write beside one who never calls."""
     _waits(watched, 0.002, 5)
     _waits(watched, 0.002, 5)
-    assert [seconds == USUAL for seconds in slept] == [False] * 2 + [True] * 8
+    assert slept[-8:] == [USUAL] * 8
+    assert USUAL not in slept[:-8]
     watched.now += 0.1
     _waits(watched, 0.002, 1)
-    assert slept[-1] > USUAL
+    assert slept[-1] == NAP
 
 
 def test_the_trust_comes_back_ever_more_slowly(watched: Watched, slept: list[float]) -> None:
@@ -265,6 +283,7 @@ def test_a_ring_of_our_own_that_nobody_heard_is_no_call(
     """By the real FIFO: it rings at once for whoever comes next, and that may be who rang."""
     monkeypatch.setattr(turns, "_LONGEST_SLEEP_SECONDS", 0.01)
     ours = Turns(folder)
+    ours.commits = itertools.count().__next__
     ours.stand_in_row()
     for _ in range(3):
         ours.begin()
@@ -281,7 +300,8 @@ def test_a_ring_of_our_own_that_nobody_heard_is_no_call(
 def test_a_call_restores_the_trust_in_calls(
     watched: Watched, slept: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _waits(watched, 0.002, 2)
+    _waits(watched, 0.002, 1)
+    assert watched._missed_calls == 1
 
     def called(bell: Bell, seconds: float) -> bool:
         watched.now += 0.001
@@ -289,6 +309,14 @@ def test_a_call_restores_the_trust_in_calls(
 
     monkeypatch.setattr(Bell, "wait", called)
     watched.sleep(USUAL)
-    monkeypatch.setattr(Bell, "wait", lambda bell, seconds: slept.append(seconds))
-    _waits(watched, 0.002, 1)
-    assert slept[-1] > USUAL
+    assert watched._missed_calls == 0
+
+
+def test_the_store_tells_those_who_wait_of_each_commit(app: Outlast) -> None:
+    app.open()
+    commits = store_of(app)._gate.turns.commits
+    seen = [commits()]
+    for _ in range(3):
+        app.enqueue("work")
+        seen.append(commits())
+    assert len(set(seen)) == 4

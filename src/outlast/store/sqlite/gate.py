@@ -98,7 +98,7 @@ class WriteGate:
         self._path = folder.gate
         self._limits_seconds = (stall_seconds, timeout_seconds)
         self._blockage = Blockage()
-        self._turns = Turns(folder)
+        self.turns = Turns(folder)
         self._descriptor: int | None = folder.open_file(folder.gate)
         self.words: memoryview | None = mapped(folder.gate, self._descriptor)
         """What the processes of this store tell each other, while it is open."""
@@ -135,9 +135,9 @@ class WriteGate:
             raise StoreError("this store was closed; open it again")
         if self.words is not None and self.words[GATE] != self.word_seen:
             self.word_seen = self.words[GATE]
-            self._turns.others_come()
-        if self._turns.contested_writes:
-            self._turns.come_back()
+            self.turns.others_come()
+        if self.turns.contested_writes:
+            self.turns.come_back()
         try:
             self.is_ours = True
             is_free = True
@@ -148,7 +148,7 @@ class WriteGate:
             if not is_free:
                 self._wait_for(descriptor)
             self._blockage.last_met = NEVER
-            is_contested = self._turns.contested_writes > 1
+            is_contested = self.turns.contested_writes > 1
             self.alone_until = 0.0 if is_contested else monotonic() + self.alone_seconds
         except BaseException as error:
             # A signal's exception may come when the lock is ours and nobody knows it yet.
@@ -170,11 +170,11 @@ class WriteGate:
         # In a child forked meanwhile it was closed, and its number may be another file's.
         if descriptor is not None:
             flock(descriptor, LOCK_UN)
-            if self._turns.contested_writes:
-                self._turns.leave()
+            if self.turns.contested_writes:
+                self.turns.leave()
 
     def _wait_for(self, descriptor: int) -> None:
-        turns = self._turns
+        turns = self.turns
         patience = Patience(self._limits_seconds, self._culprit, self._blockage, turns.sleep)
         turns.stand_in_row()
         while True:
@@ -214,7 +214,7 @@ class WriteGate:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
-            self._turns.close()
+            self.turns.close()
 
 
 def _nobody() -> None:

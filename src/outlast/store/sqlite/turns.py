@@ -8,6 +8,7 @@ sleep until they are called. None of it is needed: the gate stands open to whoev
 
 import random
 import time
+from collections.abc import Callable
 
 from outlast.store.sqlite.bell import Bell
 from outlast.store.sqlite.files import SideFolder
@@ -24,11 +25,12 @@ _MOST_WRITES_RUNG_AFTER = 64
 # After a wait of our own others are taken to want the gate for so many writes.
 _CONTESTED_WRITES = 32
 
-# Who writes on sleeps until it is called, but no longer than this: whoever was expected back may
-# have died. It lasts for the turns of some others, since who looks up in the middle of one ends it.
+# Who writes on sleeps until it is called, in naps, for as long as somebody writes: who looks up in
+# the middle of another's turn ends it. But not for longer than the turns of some others last.
 # Who has waited for calls in vain looks often for a while, twice as long with each further one, as
 # do those who write now and then.
 _WRITES_ON_SECONDS = 0.005
+_NAP_SECONDS = 0.01
 _LONGEST_SLEEP_SECONDS = 0.1
 _MISSED_CALLS = 2
 _MISSED_LATELY_SECONDS = 0.1
@@ -54,6 +56,8 @@ class Turns:
         self._penalty_writes = 1
         self._missed_calls = 0
         self._missed_until = 0.0
+        self.commits: Callable[[], int] = _none
+        """Another number after each commit, by whomever, as far as it is known."""
         self._relies_on_calls = False
 
     def come_back(self) -> None:
@@ -86,17 +90,26 @@ class Turns:
         """Until we are called: for the usual time, or longer if calls are to be relied on."""
         if self._bell is None:
             time.sleep(usual_seconds)
-            return
-        # The bell counts in whole milliseconds, and looking more often was found to be less fair.
-        if self._relies_on_calls:
-            usual_seconds = _LONGEST_SLEEP_SECONDS * random.uniform(0.5, 1.0)
-        lay_down_at = time.monotonic()
-        if self._bell.wait(usual_seconds):
-            # What rings at once may be a ring of our own that nobody heard.
-            if time.monotonic() - lay_down_at > _OWN_RING_SECONDS:
-                self._missed_calls = 0
         elif self._relies_on_calls:
-            self._miss_a_call()
+            self._sleep_until_called(self._bell)
+        else:
+            # The bell counts in whole milliseconds; looking more often was found to be less fair.
+            self._bell.wait(usual_seconds)
+
+    def _sleep_until_called(self, bell: Bell) -> None:
+        """In naps: if nobody has written during one, whoever was expected back is gone."""
+        lay_down_at, commits = time.monotonic(), self.commits()
+        longest_seconds = _LONGEST_SLEEP_SECONDS * random.uniform(0.5, 1.0)
+        while time.monotonic() - lay_down_at < longest_seconds:
+            if bell.wait(_NAP_SECONDS):
+                # What rings at once may be a ring of our own that nobody heard.
+                if time.monotonic() - lay_down_at > _OWN_RING_SECONDS:
+                    self._missed_calls = 0
+                return
+            before, commits = commits, self.commits()
+            if commits == before:
+                return
+        self._miss_a_call()
 
     def _miss_a_call(self) -> None:
         """Perhaps nobody calls: who has the gate knows nothing of us, or was killed."""
@@ -136,3 +149,7 @@ class Turns:
         bell, self._bell = self._bell, None
         if bell is not None:
             bell.close()
+
+
+def _none() -> int:
+    return 0

@@ -61,6 +61,7 @@ class Writer:
         # Waiting is ours to do: the engine's own handler could not name whom we wait for.
         connection.set_busy_timeout(0)
         gate.writer_pid = guard.writer_pid
+        gate.turns.commits = lambda: self.wal_pages
         connection.set_commit_hook(self._is_to_be_refused)
 
     @property
