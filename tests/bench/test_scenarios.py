@@ -8,6 +8,7 @@ import pytest
 from bench import __main__ as command
 from bench import figures, processes
 from bench.load import Sizes
+from bench.working import BATCH
 
 TINY = Sizes(
     blocks=1, rounds=1, warm_seconds=0, singly=5, callers=256, bulk=50, working=200, processes=400,
@@ -43,10 +44,10 @@ def test_four_processes_share_a_queue_and_do_nothing_twice(tmp_path: Path) -> No
 def test_work_done_twice_is_noticed(tmp_path: Path) -> None:
     balances: list[float] = []
     processes.together(1, 100, balances)(tmp_path)
-    share = processes.Share(100, 0.0, 1.0)
-    processes.refuse_doubles(tmp_path / "work.db", 100, [share])
+    share = processes.Share(100, 0.0, 1.0, BATCH)
+    processes.refuse_doubles(tmp_path / "work.db", 200, [share])
     with pytest.raises(AssertionError):
-        processes.refuse_doubles(tmp_path / "work.db", 100, [share, share])
+        processes.refuse_doubles(tmp_path / "work.db", 200, [share, share])
     with pytest.raises(AssertionError, match="of 99 tasks"):
         processes.refuse_doubles(tmp_path / "work.db", 99, [share])
 
