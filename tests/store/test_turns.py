@@ -205,7 +205,7 @@ def test_others_are_forgotten_when_nothing_was_seen_of_them_for_32_writes(
     assert not watched.contested_writes
 
 
-USUAL, NAP = 0.0002, 0.01
+USUAL, NAP = 0.0002, 0.005
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ _CONTESTED_WRITES = 32
 # Who has waited for calls in vain looks often for a while, twice as long with each further one, as
 # do those who write now and then.
 _WRITES_ON_SECONDS = 0.005
-_NAP_SECONDS = 0.01
+_NAP_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.1
 _MISSED_CALLS = 2
 _MISSED_LATELY_SECONDS = 0.1
