@@ -10,6 +10,7 @@ from outlast.errors import (
     DatabaseError,
     EngineTooOld,
     NotAStore,
+    StoreBusy,
     StoreError,
     StoreNotFound,
     StoreUnwritable,
@@ -156,6 +157,11 @@ def explained(error: apsw.Error, context: str, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.NotADBError):
         return NotAStore(f"{path} is not an Outlast store; choose another path")
+    if isinstance(error, apsw.ProtocolError):
+        return StoreBusy(
+            f"{context} failed: a process stands still while it changes {path}; resume or end it,"
+            " then try again"
+        )
     if isinstance(error, apsw.CorruptError):
         return DatabaseError(context, error, _IS_DAMAGED)
     return DatabaseError(context, error)

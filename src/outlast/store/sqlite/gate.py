@@ -41,12 +41,11 @@ class Blockage:
         self.last_met = NEVER
         self.times_met = 0
 
-    def met(self) -> float:
+    def met(self, asked_at: float) -> float:
         """The lock is taken: since when, as far as somebody here has been trying all along."""
-        now = time.monotonic()
-        if now - self.last_met > _SAME_BLOCKAGE_SECONDS:
-            self._since = now
-        self.last_met = now
+        if asked_at - self.last_met > _SAME_BLOCKAGE_SECONDS:
+            self._since = asked_at
+        self.last_met = time.monotonic()
         self.times_met += 1
         return self._since
 
@@ -68,9 +67,13 @@ class Patience:
         self._wait_seconds = _FIRST_WAIT_SECONDS
         self._tries = 0
 
-    def wait(self) -> None:
-        """Sleep a little; raise QueueStalled when waiting on makes no sense."""
-        waited_seconds = time.monotonic() - self._blockage.met()
+    def wait(self, asked_at: float | None = None) -> None:
+        """Sleep a little; raise QueueStalled when waiting on makes no sense.
+
+        A question that took its time was waiting too, so it counts from when it was asked.
+        """
+        since = self._blockage.met(time.monotonic() if asked_at is None else asked_at)
+        waited_seconds = time.monotonic() - since
         if waited_seconds > self._stall_seconds:
             pid = self._culprit()
             state = _host.process_state_word(pid) if pid else ""

@@ -22,6 +22,9 @@ _WAL_WRITE_LOCK_OFFSET = 120
 _WRITE_LOCK_QUESTION = _host.lock_question(_WAL_WRITE_LOCK_OFFSET)
 # After write, checkpoint and recovery lock come those of the readers' marks.
 _WAL_READ_LOCK_OFFSETS = range(123, 128)
+# Whoever has one of these to itself keeps others from writing; without a mark one cannot begin.
+# The first mark is not needed, there is always another way.
+_WAL_LOCKS_IN_THE_WAY = (_WAL_WRITE_LOCK_OFFSET, 122, *_WAL_READ_LOCK_OFFSETS[1:])
 _CANARY_BASE = 1 << 50
 
 # A descriptor, what to ask of it, and what the kernel answers while our lock stands; twice.
@@ -239,11 +242,12 @@ class FileGuard:
         return not self._can_ask or main is None or self._ours(main, self._canary_question)
 
     def writer_pid(self) -> int | None:
-        """The process that holds the write lock at this moment."""
+        """The process that keeps all others from writing at this moment."""
         if not self._can_ask or self._shm_id is None:
             return None
-        owner = _host.lock_owner(self._descriptor(self._shm_id), _WAL_WRITE_LOCK_OFFSET)
-        return owner.pid if owner else None
+        shm = self._descriptor(self._shm_id)
+        owners = (_host.lock_owner(shm, at, is_exclusive=True) for at in _WAL_LOCKS_IN_THE_WAY)
+        return next((owner.pid for owner in owners if owner), None)
 
     def reader_pids(self) -> list[int]:
         """The processes seen to hold a reader's mark in the log at this moment."""

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import apsw
@@ -28,6 +29,10 @@ from outlast.store.sqlite.transaction import Transaction
 log = logger("outlast.store")
 
 _CLOSED = "this store was closed; open it again"
+
+# Another has the write lock, or stands still while it changes the wal-index; SQLite itself has
+# tried for ten seconds when it says the latter.
+_IN_THE_WAY = (apsw.BusyError, apsw.ProtocolError)
 
 
 class Writer:
@@ -180,21 +185,22 @@ class Writer:
     def _begin(self) -> None:
         if self._connection.in_transaction:
             self._roll_back()
-        is_free = True
+        is_free, asked_at = True, monotonic()
         try:
             self.tx.control("BEGIN IMMEDIATE")
-        except apsw.BusyError:
+        except _IN_THE_WAY:
             is_free = False
         if not is_free:
-            self._wait_and_begin()
+            self._wait_and_begin(asked_at)
         self._blockage.last_met = NEVER
 
-    def _wait_and_begin(self) -> None:
+    def _wait_and_begin(self, asked_at: float) -> None:
         self._gate.insist()
         patience = Patience(self._limits_seconds, self._guard.writer_pid, self._blockage)
         while True:
-            patience.wait()
-            with suppress(apsw.BusyError):
+            patience.wait(asked_at)
+            asked_at = monotonic()
+            with suppress(*_IN_THE_WAY):
                 self.tx.control("BEGIN IMMEDIATE")
                 return
 
