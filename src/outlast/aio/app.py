@@ -3,17 +3,19 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from datetime import datetime
-from functools import partial, update_wrapper
+from functools import partial
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from outlast.aio.functions import AsyncRegistering
 from outlast.aio.hop import Hop
+from outlast.aio.hopping import hopping
 from outlast.aio.lease import AsyncLease
 from outlast.aio.locks import AsyncLocking
+from outlast.aio.looking import AsyncLooking
 from outlast.aio.results import Results
 from outlast.aio.subscription import AsyncWatching
 from outlast.aio.worker import Employing
@@ -21,8 +23,6 @@ from outlast.api import Outlast, handle_on
 from outlast.clock import Clock
 from outlast.domain.acts import LIBRARY
 from outlast.domain.duration import Duration, duration_ms
-from outlast.domain.lifecycle import Status
-from outlast.domain.names import checked_id
 from outlast.domain.task import Task
 from outlast.engine import claim, enqueue
 from outlast.engine.functions import Functions
@@ -37,21 +37,6 @@ from outlast.errors import InvalidInput
 from outlast.settings import Settings
 from outlast.store.records import ClaimRequest, Statement
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _hopping(
-    verb: Callable[Concatenate[Outlast, P], T],
-) -> Callable[Concatenate["AsyncOutlast", P], Coroutine[Any, Any, T]]:
-    """The same verb of the object for threads, called in one of ours."""
-
-    async def call(self: "AsyncOutlast", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.in_thread(verb, *args, **kwargs)
-
-    update_wrapper(call, verb)
-    return call
-
 
 class _SharingOutlast(Outlast):
     """The object for threads, on the handle of the one for coroutines."""
@@ -63,7 +48,9 @@ class _SharingOutlast(Outlast):
         self.path = handle.path
 
 
-class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Traceable):
+class AsyncOutlast(
+    AsyncRegistering, AsyncLooking, AsyncWatching, AsyncLocking, Employing, Traceable
+):
     """The whole contract for coroutines, on the same store, beside threads and other processes.
 
     Cancelling a call that waits never doubles it: what had not begun never happens, what had
@@ -93,12 +80,6 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
     def __repr__(self) -> str:
         """Names the file."""
         return f"<AsyncOutlast {self.path}>"
-
-    async def in_thread(
-        self, verb: Callable[Concatenate[Outlast, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        """Call a verb of the object for threads, such as `Outlast.get`, in a thread of ours."""
-        return await self._hop.to_its_end(verb, self._app, *args, **kwargs)
 
     # Opening and closing
 
@@ -179,7 +160,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
         there: Task = await self._hop(enqueue.read, self._handle.serve(), found)
         return there.waiting_by(self.wait)
 
-    enqueue_many = _hopping(Outlast.enqueue_many)
+    enqueue_many = hopping(Outlast.enqueue_many)
 
     async def retry(self, task_id: str, *, by: str | None = None, source: str = LIBRARY) -> Task:
         """Run a final task anew, as a clone that names the original in `retry_of`."""
@@ -246,7 +227,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
         )
         return [AsyncLease(one, self._hop) for one in leases]
 
-    take = _hopping(Outlast.take)
+    take = hopping(Outlast.take)
 
     async def complete_many(self, pairs: Iterable[tuple[AsyncLease, Any]]) -> list[bool]:
         """Finish many tasks in one transaction; lost leases raise after the others are stored."""
@@ -264,7 +245,7 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
 
     # Deciding about tasks
 
-    cancel = _hopping(Outlast.cancel)
+    cancel = hopping(Outlast.cancel)
 
     async def fail(
         self, task_id: str, error: str, *, by: str | None = None, source: str = LIBRARY
@@ -273,111 +254,41 @@ class AsyncOutlast(AsyncRegistering, AsyncWatching, AsyncLocking, Employing, Tra
         failed = await self.in_thread(Outlast.fail, task_id, error, by=by, source=source)
         return failed.waiting_by(self.wait)
 
-    park = _hopping(Outlast.park)
-    unpark = _hopping(Outlast.unpark)
-    pause = _hopping(Outlast.pause)
-    unpause = _hopping(Outlast.unpause)
-    force = _hopping(Outlast.force)
-    force_many = _hopping(Outlast.force_many)
-    approve_recovery = _hopping(Outlast.approve_recovery)
-    held_recoveries = _hopping(Outlast.held_recoveries)
-    audit = _hopping(Outlast.audit)
-
-    # Looking
-
-    async def get(self, task_id: str) -> Task:
-        """One task, or TaskNotFound."""
-        return (await self.in_thread(Outlast.get, task_id)).waiting_by(self.wait)
-
-    async def wait(self, task_id: str, timeout: Duration | None = None) -> Any:
-        """A task's result, once there is one; TaskFailed, TaskCancelled or TimeoutError else."""
-        return await self._results.wait_for(checked_id(task_id), timeout)
-
-    async def tasks(
-        self,
-        status: Status | str | None = None,
-        queue: str | None = None,
-        group: str | None = None,
-        limit: int = 100,
-    ) -> list[Task]:
-        """The newest tasks, from one consistent read: a hundred unless you say otherwise."""
-        found = await self.in_thread(Outlast.tasks, status, queue, group, limit)
-        return [task.waiting_by(self.wait) for task in found]
-
-    async def held_by(self, worker: str) -> list[Task]:
-        """The tasks that workers of this name hold now."""
-        found = await self.in_thread(Outlast.held_by, worker)
-        return [task.waiting_by(self.wait) for task in found]
-
-    async def snapshot(
-        self,
-        status: Status | str | None = None,
-        queue: str | None = None,
-        group: str | None = None,
-    ) -> AsyncGenerator[Task, None]:
-        """Every task as it is now, newest first, one by one, whatever is written meanwhile.
-
-        Until it is read to its end or closed, the log cannot be emptied: do not dwell on it.
-        """
-        found = await self.in_thread(Outlast.snapshot, status, queue, group)
-        try:
-            while tasks := await self._hop.to_its_end(found.more):
-                for task in tasks:
-                    yield task.waiting_by(self.wait)
-        finally:
-            await self._hop.to_its_end(found.close)
-
-    counts = _hopping(Outlast.counts)
-    backlog = _hopping(Outlast.backlog)
-    stats = _hopping(Outlast.stats)
-    leases = _hopping(Outlast.leases)
-    paused_queues = _hopping(Outlast.paused_queues)
-    ids = _hopping(Outlast.ids)
-    metrics = _hopping(Outlast.metrics)
-    workers = _hopping(Outlast.workers)
-    is_alive = _hopping(Outlast.is_alive)
-    stale_workers = _hopping(Outlast.stale_workers)
-    group = _hopping(Outlast.group)
-    history = _hopping(Outlast.history)
-    why = _hopping(Outlast.why)
-    checkpoints = _hopping(Outlast.checkpoints)
-    latest_checkpoint = _hopping(Outlast.latest_checkpoint)
-    checkpoint_counts = _hopping(Outlast.checkpoint_counts)
-    keys = _hopping(Outlast.keys)
-    schema = _hopping(Outlast.schema)
-    events = _hopping(Outlast.events)
-    newest_events = _hopping(Outlast.newest_events)
-    subscribers = _hopping(Outlast.subscribers)
-    unsubscribe = _hopping(Outlast.unsubscribe)
-
-    locks = _hopping(Outlast.locks)
-    current_lock = _hopping(Outlast.current_lock)
-    is_lock_stale = _hopping(Outlast.is_lock_stale)
-    release_lock = _hopping(Outlast.release_lock)
+    park = hopping(Outlast.park)
+    unpark = hopping(Outlast.unpark)
+    pause = hopping(Outlast.pause)
+    unpause = hopping(Outlast.unpause)
+    force = hopping(Outlast.force)
+    force_many = hopping(Outlast.force_many)
+    approve_recovery = hopping(Outlast.approve_recovery)
+    held_recoveries = hopping(Outlast.held_recoveries)
+    release_lock = hopping(Outlast.release_lock)
+    unsubscribe = hopping(Outlast.unsubscribe)
+    audit = hopping(Outlast.audit)
 
     # Signs of life
 
-    heartbeat = _hopping(Outlast.heartbeat)
-    mark_dead = _hopping(Outlast.mark_dead)
+    heartbeat = hopping(Outlast.heartbeat)
+    mark_dead = hopping(Outlast.mark_dead)
 
     # Keeping the store
 
-    migrate = _hopping(Outlast.migrate)
+    migrate = hopping(Outlast.migrate)
 
     async def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
         found = await self.in_thread(Outlast.resolve, task_id)
         return None if found is None else found.waiting_by(self.wait)
 
-    recover = _hopping(Outlast.recover)
-    recovery_plan = _hopping(Outlast.recovery_plan)
-    recovery_status = _hopping(Outlast.recovery_status)
-    last_report = _hopping(Outlast.last_report)
-    recovered = _hopping(Outlast.recovered)
-    recovery_report = _hopping(Outlast.recovery_report)
-    recovery_settings = _hopping(Outlast.recovery_settings)
-    heal = _hopping(Outlast.heal)
-    recovery_stats = _hopping(Outlast.recovery_stats)
-    reclaim_stale = _hopping(Outlast.reclaim_stale)
-    check_integrity = _hopping(Outlast.check_integrity)
-    flush_wal = _hopping(Outlast.flush_wal)
+    recover = hopping(Outlast.recover)
+    recovery_plan = hopping(Outlast.recovery_plan)
+    recovery_status = hopping(Outlast.recovery_status)
+    last_report = hopping(Outlast.last_report)
+    recovered = hopping(Outlast.recovered)
+    recovery_report = hopping(Outlast.recovery_report)
+    recovery_settings = hopping(Outlast.recovery_settings)
+    heal = hopping(Outlast.heal)
+    recovery_stats = hopping(Outlast.recovery_stats)
+    reclaim_stale = hopping(Outlast.reclaim_stale)
+    check_integrity = hopping(Outlast.check_integrity)
+    flush_wal = hopping(Outlast.flush_wal)

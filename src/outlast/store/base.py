@@ -1,39 +1,30 @@
 """The Store protocol: the verbs every backend answers."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.acts import Signature
 from outlast.domain.events import Cursor, Place
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import Cause, Parked
-from outlast.domain.recovery import RecoveryReport
 from outlast.domain.task import Checkpoint, Task
 from outlast.settings import Settings
 from outlast.store.future import Future
+from outlast.store.healing import StoreHeals
 from outlast.store.locking import StoreLocks
 from outlast.store.measuring import StoreMeasures
 from outlast.store.new_tasks import NewTask
 from outlast.store.operating import StoreActs
 from outlast.store.reading import StoreReads, TaskListing
 from outlast.store.records import (
-    Batch,
     Claimed,
     ClaimRequest,
-    Death,
     Exchanged,
     FlushResult,
     Grant,
-    Healed,
     NewCheckpoint,
-    Opened,
     Principal,
-    RecoveryPolicy,
-    RunEnd,
-    RunStart,
     Settlement,
     Statement,
     Trace,
@@ -60,11 +51,8 @@ class Turn(Protocol):
         ...
 
 
-class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
+class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, StoreHeals, Protocol):
     """A queue's storage, opened to serve. Each verb that writes is one durable transaction."""
-
-    healed_at_mono_ms: int | None
-    """When a claim last looked for the dead, for all who share this store."""
 
     def add(
         self,
@@ -249,65 +237,9 @@ class Store(StoreReads, StoreLocks, StoreMeasures, StoreActs, Protocol):
         """The right to deliver under a name, or None while another has it."""
         ...
 
-    def heal(
-        self,
-        now: Instant,
-        policy: RecoveryPolicy,
-        *,
-        run_id: int | None = None,
-        tell: Callable[[Batch], None] | None = None,
-        stopped: Callable[[Healed], None] | None = None,
-        is_thorough: bool = False,
-    ) -> Healed:
-        """Put back the tasks of holders that are gone or whose leases ran out.
-
-        `tell` hears of each committed batch, and may raise to stop between two; if anything stops
-        the pass, `stopped` hears how far it went. A thorough pass also looks for running tasks
-        that nobody holds.
-        """
-        ...
-
-    def reclaim(
-        self, now: Instant, policy: RecoveryPolicy, silent_ms: int, is_forced: bool,
-        by: Signature | None = None,
-    ) -> int:  # fmt: skip
-        """Take back what was silent for so long, by force from the living too; how many tasks."""
-        ...
-
-    def declare_dead(
-        self, incarnation: str, now: Instant, policy: RecoveryPolicy, by: Signature, is_forced: bool
-    ) -> Death | None:
-        """Bury a worker by somebody's word, and put back what it held.
-
-        None if it has ended or been heard of meanwhile; InvalidInput if it is alive, unless forced.
-        """
-        ...
-
     @property
     def path(self) -> Path:
         """The store's file, or what stands for it."""
-        ...
-
-    @property
-    def opened(self) -> Opened:
-        """How this process found the store."""
-        ...
-
-    @property
-    def is_on_record(self) -> bool:
-        """Whether the run of this process's opening is over."""
-        ...
-
-    def recovering(self) -> AbstractContextManager[None]:
-        """One process at a time; the others wait, and find nothing left to do."""
-        ...
-
-    def begin_run(self, start: RunStart, now: Instant, is_opening: bool) -> int:
-        """Begin a run, on record with its first change; that of an opening is the session's."""
-        ...
-
-    def end_run(self, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
-        """Put on record what came of it, and return that record."""
         ...
 
     def check(self, is_quick: bool) -> IntegrityResult:

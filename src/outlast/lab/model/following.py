@@ -8,9 +8,9 @@ which situation, and what it does to the counters. What nothing explains is a vi
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from outlast.lab.model.clocks import VirtualClock
+from outlast.lab.model.effects import EFFECTS, LOST, Effect
 from outlast.lab.model.observed import Holder, Look, Move, Ongoing, Row
 from outlast.lab.model.records import FINAL, Rules
 from outlast.lab.model.script import Broken
@@ -21,34 +21,6 @@ LEAVING = ("close", "leave")
 LAST = 1 << 60
 HOLD = "hold"
 
-
-class Effect(NamedTuple):
-    """What a move does: from where to where, and by how much each counter changes."""
-
-    start: str
-    end: str
-    attempt: int = 0
-    retries: int = 0
-    recoveries: int = 0
-    token: int = 0
-
-
-_LOST = {
-    "retry": ("retry", Effect("running", "pending", recoveries=1)),
-    "pending": ("reset", Effect("running", "pending", attempt=-1, recoveries=1)),
-    "fail": ("policy_fail", Effect("running", "failed")),
-}
-_REFUNDED = Effect("running", "pending", attempt=-1)
-
-_EFFECTS = {
-    "claimed": Effect("pending", "running", attempt=1, token=1),
-    "completed": Effect("running", "completed"),
-    "retry": Effect("running", "pending", retries=1),
-    "permanent_error": Effect("running", "failed"),
-    "released": _REFUNDED,
-    "waiting": _REFUNDED,
-    "never_started": _REFUNDED,
-}
 
 _BY_LEASE = {
     "completed": ("complete", "complete_many"),
@@ -85,10 +57,10 @@ class Following:
         self._tasks: dict[int, Row] = {}
         self._paused: frozenset[str] = frozenset()
         self.holders: dict[tuple[str, int], Holder] = {}
-        self._effects = _EFFECTS | {
+        self._effects = EFFECTS | {
             f"{why}_{word}": effect
             for why in ("crash", "lease_expired", "taken")
-            for word, effect in _LOST.values()
+            for word, effect in LOST.values()
         }
 
     def row(self, task_id: str) -> Row | None:
@@ -199,7 +171,7 @@ class Following:
     def _check_action(self, row: Row, move: Move, what: str) -> None:
         """Who is driven out by an error knows no kinds; what is left alone may be taken by hand."""
         action = self._rules.action_for(row.kind) if move.actor != WORKER else self._rules.action
-        wanted = _LOST.get(action, _LOST["retry"])[0]
+        wanted = LOST.get(action, LOST["retry"])[0]
         is_loss = move.reason.startswith(("crash_", "lease_", "taken_"))
         if is_loss and not move.reason.endswith(wanted):
             raise Broken(f"{what} and what is lost of kind {row.kind} is for {action}")
@@ -219,7 +191,7 @@ class Following:
         length_ms = call.args.get("lease_ms") or self._rules.lease_ms
         begun = call.verb == "claim"
         self.holders[lease] = Holder(call.worker, call.opening, length_ms, begun)
-        return _EFFECTS["claimed"]
+        return EFFECTS["claimed"]
 
     @staticmethod
     def _fits(row: Row, call: Ongoing) -> bool:
