@@ -90,3 +90,20 @@ def test_more_than_a_hundred_thousand_are_refused_in_one_and_accepted_in_chunks(
 def test_a_hundred_thousand_fit_one_call(app: Outlast) -> None:
     assert len(app.enqueue_many("work", range(100_000))) == 100_000
     assert [lease.payload for lease in app.claim("w", limit=2)] == [0, 1]
+
+
+def test_an_error_of_anybodys_between_chunks_says_what_is_stored(app: Outlast) -> None:
+    """Guards: a generator that failed left nobody knowing where to go on."""
+
+    def lines() -> Iterator[int]:
+        yield from range(10_005)
+        raise OSError("the file ended early")
+
+    with pytest.raises(OSError, match="ended early") as caught:
+        app.enqueue_many("work", lines(), chunked=True)
+    assert caught.value.__notes__ == ["the first 10000 tasks are stored"]
+    assert app.counts()["pending"] == 10_000
+    with pytest.raises(OSError, match="ended early") as caught:
+        app.enqueue_many("work", lines())
+    assert not hasattr(caught.value, "__notes__")
+    assert app.counts()["pending"] == 10_000

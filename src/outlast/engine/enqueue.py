@@ -203,6 +203,11 @@ def enqueue_many(
             raise
         # An error in a later chunk says what the earlier ones have stored.
         raise type(error)(f"{error} (the first {len(ids)} tasks are stored)") from error
+    except BaseException as error:
+        # Whoever's error it is, that of the payloads' own generator for one, it stays what it is.
+        if ids:
+            error.add_note(f"the first {len(ids)} tasks are stored")
+        raise
     if also and not ids:
         raise InvalidInput("also goes with at least one task; there were no payloads")
     return ids
