@@ -5,7 +5,7 @@ import builtins
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -51,18 +51,18 @@ def _keywords(verb: str) -> set[str] | None:
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_class_in_backticks_is_defined(page: Path) -> None:
-    defined = set(_classes()) | set(vars(builtins))
+    defined = _classes() | set(vars(builtins))
     for word in spans(prose(page)):
         match = re.fullmatch(r"([A-Z][a-z]+(?:[A-Z][a-z]*)*)(?:\.\w+)?(?:\(.*\))?", word)
         if match and len(match[1]) > 1:
             assert match[1] in defined, f"{name_of(page)}: {word}"
 
 
-def _classes() -> Iterator[str]:
-    for file in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                yield node.name
+@cache
+def _classes() -> set[str]:
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in SOURCE.rglob("*.py"))
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return {node.name for node in nodes if isinstance(node, ast.ClassDef)}
 
 
 def test_every_public_name_is_on_a_page() -> None:

@@ -1,10 +1,11 @@
 """The recorder misses nothing: strace sees the same calls, and two runs give the same recording."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from outlast.lab.power.calibration import calibrate, compare, since_the_life_began
+from outlast.lab.power.calibration import calibrate, compare, program, since_the_life_began
 from outlast.lab.power.driving import DATABASE, PLACE
 from outlast.lab.power.own_lives import ALL_LIVES
 from outlast.lab.power.recording import CREATE, FOLDER, SYNC, TOLD, WRITE, Recording
@@ -49,8 +50,9 @@ def test_two_runs_of_a_life_write_the_same_places(tmp_path: Path, life: str) -> 
     """So that the text of a case means the same image tomorrow."""
     shapes = []
     for name in ("once", "twice"):
-        calibrate(tmp_path.resolve() / name, life)
-        events = Recording.load(tmp_path / name / "life").events
+        place = tmp_path.resolve() / name
+        subprocess.run(program(life, place), check=True, timeout=100)
+        events = Recording.load(place).events
         shapes.append([(one.kind, one.file, one.at, len(one.data)) for one in events])
     assert shapes[0] == shapes[1]
 
