@@ -157,10 +157,12 @@ def is_network_filesystem(kind: str | None) -> bool:
     return kind in _NETWORK_FILESYSTEMS
 
 
-def lock_owner(descriptor: int, offset: int, is_exclusive: bool = False) -> LockOwner | None:
-    """Who holds a lock on one byte of a file; asking takes nothing and drops nothing."""
-    # Only an exclusive lock stands against a shared one.
-    kind = fcntl.F_RDLCK if is_exclusive else fcntl.F_WRLCK
+def lock_owner(descriptor: int, offset: int, only_exclusive: bool = False) -> LockOwner | None:
+    """Who holds a lock on one byte of a file, shared ones too unless they do not matter.
+
+    Asking takes nothing and drops nothing.
+    """
+    kind = fcntl.F_RDLCK if only_exclusive else fcntl.F_WRLCK
     question = struct.pack(_FLOCK, kind, os.SEEK_SET, offset, 1, 0)
     answer = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, question))
     return None if answer[0] == fcntl.F_UNLCK else LockOwner(answer[4])

@@ -25,9 +25,9 @@ OutlastError
     │   ├── SchemaNewer          the file was written by a later Outlast
     │   └── MigrationRefused     the file is in use and cannot be migrated now
     ├── DeclaredDead             another process took this one for dead and took its tasks back
-    ├── StoreBusy                another process has the store to itself
+    ├── StoreBusy                another process has the store, or one of its locks, to itself
     ├── QueueFull                too many operations wait to be stored
-    ├── QueueStalled             a process sits on the write lock; its pid is named
+    ├── QueueStalled             a process keeps others from writing; its pid is named
     ├── SecondSqliteCopy         something else in this process opened the file: locks are gone
     ├── StoreReplaced            the file on disk is no longer the file we opened
     ├── StatementRefused         one of the caller's own statements may not run here
@@ -203,7 +203,7 @@ class MigrationRefused(SchemaError):
 
 
 class StoreBusy(StoreError):
-    """Another process has the store to itself for now."""
+    """Another process has the store, or one of its locks, to itself for now."""
 
 
 class QueueFull(StoreError):
@@ -211,7 +211,7 @@ class QueueFull(StoreError):
 
 
 class QueueStalled(StoreError):
-    """A process sits on the write lock and does not let go."""
+    """A process keeps others from writing and does not let go."""
 
     def __init__(
         self, pid: int | None, waited_seconds: float, state: str = "", is_own: bool = False
@@ -221,10 +221,11 @@ class QueueStalled(StoreError):
         if is_own:
             who, advice = "this very process", "end the transaction on your own connection first"
         super().__init__(
-            f"{who}{f' ({state})' if state else ''} has kept the write lock for"
+            f"{who}{f' ({state})' if state else ''} has kept others from writing for"
             f" {waited_seconds:.1f} s; {advice}"
         )
         self.pid = pid
+        self.state = state
 
 
 class SecondSqliteCopy(StoreError):

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from outlast import AsyncLease, AsyncOutlast, Outlast
+from outlast.aio.hopping import Hopping
+from outlast.aio.looking import AsyncLooking
 from outlast.testing import ManualClock
 from tests.aio.both import Cast
 from tests.store.hand import Hand
@@ -216,7 +218,7 @@ def test_the_scenes_leave_no_verb_out(tmp_path: Path) -> None:
     }
     verbs = {
         name
-        for of in (AsyncOutlast, AsyncLease)
+        for of in (AsyncOutlast, AsyncLooking, Hopping, AsyncLease)
         for name, value in vars(of).items()
         if callable(value) and not name.startswith("_")
     }

@@ -117,7 +117,7 @@ def _failed_beats(worker: WorkerChild) -> list[float]:
 def _first_wait_seconds(worker: WorkerChild) -> float:
     """For how long the clerk had met the lock, by its own clock, when its first beat gave up."""
     (told, *_) = [text for _, text in worker.troubles() if "a beat failed" in text]
-    found = re.search(r"has kept the write lock for (\d+\.\d) s", told)
+    found = re.search(r"has kept others from writing for (\d+\.\d) s", told)
     assert found is not None, told
     return float(found[1])
 

@@ -161,8 +161,9 @@ def test_chunks_may_be_asked_for(app: Outlast) -> None:
 
     with pytest.raises(InvalidInput, match="pass chunked=True"):
         add.enqueue_many(range(100_001))
-    with pytest.raises(InvalidInput, match=r"call 10001: .*\(the first 10000 tasks are stored\)"):
+    with pytest.raises(InvalidInput, match="call 10001: ") as caught:
         add.enqueue_many([*range(10_001), "x"], chunked=True)
+    assert caught.value.__notes__ == ["at least the first 10000 tasks are stored"]
     assert app.counts()["pending"] == 10_000
 
 

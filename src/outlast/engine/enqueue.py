@@ -198,15 +198,10 @@ def enqueue_many(
                     f" which commits every {CHUNK}"
                 )
             ids += _traced(opener, chunk, now, also)
-    except InvalidInput as error:
-        if not ids:
-            raise
-        # An error in a later chunk says what the earlier ones have stored.
-        raise type(error)(f"{error} (the first {len(ids)} tasks are stored)") from error
     except BaseException as error:
-        # Whoever's error it is, that of the payloads' own generator for one, it stays what it is.
+        # Whoever's it is, that of the caller's own generator too, it says what came before it.
         if ids:
-            error.add_note(f"the first {len(ids)} tasks are stored")
+            error.add_note(f"at least the first {len(ids)} tasks are stored")
         raise
     if also and not ids:
         raise InvalidInput("also goes with at least one task; there were no payloads")

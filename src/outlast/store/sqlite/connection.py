@@ -157,10 +157,10 @@ def explained(error: apsw.Error, context: str, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.NotADBError):
         return NotAStore(f"{path} is not an Outlast store; choose another path")
-    if isinstance(error, apsw.ProtocolError):
+    if isinstance(error, apsw.BusyError | apsw.ProtocolError):
         return StoreBusy(
-            f"{context} failed: a process stands still while it changes {path}; resume or end it,"
-            " then try again"
+            f"{context} failed: another process keeps {path} locked; if it was stopped, resume or"
+            " end it, then try again"
         )
     if isinstance(error, apsw.CorruptError):
         return DatabaseError(context, error, _IS_DAMAGED)

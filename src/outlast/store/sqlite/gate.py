@@ -41,11 +41,12 @@ class Blockage:
         self.last_met = NEVER
         self.times_met = 0
 
-    def met(self, asked_at: float) -> float:
+    def met(self, tried_seconds: float = 0.0) -> float:
         """The lock is taken: since when, as far as somebody here has been trying all along."""
-        if asked_at - self.last_met > _SAME_BLOCKAGE_SECONDS:
-            self._since = asked_at
-        self.last_met = time.monotonic()
+        now = time.monotonic()
+        if now - tried_seconds - self.last_met > _SAME_BLOCKAGE_SECONDS:
+            self._since = now - tried_seconds
+        self.last_met = now
         self.times_met += 1
         return self._since
 
@@ -67,13 +68,12 @@ class Patience:
         self._wait_seconds = _FIRST_WAIT_SECONDS
         self._tries = 0
 
-    def wait(self, asked_at: float | None = None) -> None:
-        """Sleep a little; raise QueueStalled when waiting on makes no sense.
+    def wait(self, tried_seconds: float = 0.0) -> None:
+        """Sleep a little, or raise QueueStalled when that makes no sense.
 
-        A question that took its time was waiting too, so it counts from when it was asked.
+        Whoever was asked may have tried for some time by itself, which was waiting, too.
         """
-        since = self._blockage.met(time.monotonic() if asked_at is None else asked_at)
-        waited_seconds = time.monotonic() - since
+        waited_seconds = time.monotonic() - self._blockage.met(tried_seconds)
         if waited_seconds > self._stall_seconds:
             pid = self._culprit()
             state = _host.process_state_word(pid) if pid else ""
@@ -109,8 +109,8 @@ class WriteGate:
         self.is_ours = False
         self.alone_until = 0.0
         self._wanted_at = NEVER
-        self.writer_pid: Callable[[], int | None] = _nobody
-        """Who has the engine's own write lock; whoever has the gate may be waiting for it."""
+        self.blocker_pid: Callable[[], int | None] = _nobody
+        """Who has the engine's own locks; whoever has the gate may be waiting for them."""
 
     def __enter__(self) -> None:
         """The gate is ours, whether or not anybody else is known to want it."""
@@ -205,9 +205,9 @@ class WriteGate:
 
     def _culprit(self) -> int | None:
         """Who has the gate, unless it waits for a stopped process itself."""
-        writer = self.writer_pid()
-        if writer is not None and _host.process_state_word(writer):
-            return writer
+        blocker = self.blocker_pid()
+        if blocker is not None and _host.process_state_word(blocker):
+            return blocker
         holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]
         return holders[0] if holders else None
 

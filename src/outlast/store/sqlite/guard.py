@@ -22,9 +22,9 @@ _WAL_WRITE_LOCK_OFFSET = 120
 _WRITE_LOCK_QUESTION = _host.lock_question(_WAL_WRITE_LOCK_OFFSET)
 # After write, checkpoint and recovery lock come those of the readers' marks.
 _WAL_READ_LOCK_OFFSETS = range(123, 128)
-# Whoever has one of these to itself keeps others from writing; without a mark one cannot begin.
-# The first mark is not needed, there is always another way.
-_WAL_LOCKS_IN_THE_WAY = (_WAL_WRITE_LOCK_OFFSET, 122, *_WAL_READ_LOCK_OFFSETS[1:])
+# Whoever has one of these to itself keeps others from writing, who need a mark of their own; the
+# first one they can do without.
+_WAL_LOCKS_IN_THE_WAY = (_WAL_WRITE_LOCK_OFFSET, *_WAL_READ_LOCK_OFFSETS[1:])
 _CANARY_BASE = 1 << 50
 
 # A descriptor, what to ask of it, and what the kernel answers while our lock stands; twice.
@@ -241,13 +241,15 @@ class FileGuard:
         main = self._ids[0]
         return not self._can_ask or main is None or self._ours(main, self._canary_question)
 
-    def writer_pid(self) -> int | None:
-        """The process that keeps all others from writing at this moment."""
+    def blocker_pid(self) -> int | None:
+        """The process that keeps others from writing now; one that is stopped, if there is one."""
         if not self._can_ask or self._shm_id is None:
             return None
         shm = self._descriptor(self._shm_id)
-        owners = (_host.lock_owner(shm, at, is_exclusive=True) for at in _WAL_LOCKS_IN_THE_WAY)
-        return next((owner.pid for owner in owners if owner), None)
+        owners = (_host.lock_owner(shm, at, only_exclusive=True) for at in _WAL_LOCKS_IN_THE_WAY)
+        pids = [owner.pid for owner in owners if owner]
+        # The writer itself may be waiting for one that has a mark and was stopped.
+        return next((pid for pid in pids if _host.process_state_word(pid)), next(iter(pids), None))
 
     def reader_pids(self) -> list[int]:
         """The processes seen to hold a reader's mark in the log at this moment."""

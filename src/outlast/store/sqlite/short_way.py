@@ -113,6 +113,12 @@ class ShortWay:
             writer.tx.execute(ADD_ONE, task)
             # Without this it is part of a transaction that somebody has left open.
             return this.commit_sent
+        except apsw.ProtocolError as error:
+            # SQLite tried for long and then wrote nothing; who is stopped is not waited for.
+            stalled = writer.stalled()
+            if stalled.state:
+                raise stalled from error
+            return False
         except apsw.Error as error:
             if this.commit_sent:
                 raise OutcomeUnknown([task.id], error) from error

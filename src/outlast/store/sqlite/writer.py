@@ -3,16 +3,14 @@
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import apsw
 
-from outlast import _probe
+from outlast import _host, _probe
 from outlast._probe import probe
-from outlast.errors import SecondSqliteCopy, StoreReplaced
+from outlast.errors import QueueStalled, SecondSqliteCopy, StoreError, StoreReplaced
 from outlast.logs import logger
 from outlast.store.sqlite.connection import explained
 from outlast.store.sqlite.flush import flush
@@ -30,9 +28,10 @@ log = logger("outlast.store")
 
 _CLOSED = "this store was closed; open it again"
 
-# Another has the write lock, or stands still while it changes the wal-index; SQLite itself has
-# tried for ten seconds when it says the latter.
+# Another has the write lock; or it stands still while it changes the wal-index, which SQLite says
+# when it has tried for so long.
 _IN_THE_WAY = (apsw.BusyError, apsw.ProtocolError)
+_SQLITE_TRIES_SECONDS = 10.0
 
 
 class Writer:
@@ -65,7 +64,7 @@ class Writer:
         self.log_words = log_words(guard.index_descriptor(), connection)
         # Waiting is ours to do: the engine's own handler could not name whom we wait for.
         connection.set_busy_timeout(0)
-        gate.writer_pid = guard.writer_pid
+        gate.blocker_pid = guard.blocker_pid
         gate.turns.commits = lambda: self.wal_pages
         connection.set_commit_hook(self._is_to_be_refused)
 
@@ -185,24 +184,30 @@ class Writer:
     def _begin(self) -> None:
         if self._connection.in_transaction:
             self._roll_back()
-        is_free, asked_at = True, monotonic()
-        try:
-            self.tx.control("BEGIN IMMEDIATE")
-        except _IN_THE_WAY:
-            is_free = False
-        if not is_free:
-            self._wait_and_begin(asked_at)
+        if (error := self._asked_to_begin()) is not None:
+            self._wait_and_begin(error)
         self._blockage.last_met = NEVER
 
-    def _wait_and_begin(self, asked_at: float) -> None:
+    def _asked_to_begin(self) -> apsw.Error | None:
+        try:
+            self.tx.control("BEGIN IMMEDIATE")
+        except _IN_THE_WAY as error:
+            return error
+        return None
+
+    def _wait_and_begin(self, error: apsw.Error | None) -> None:
         self._gate.insist()
-        patience = Patience(self._limits_seconds, self._guard.writer_pid, self._blockage)
-        while True:
-            patience.wait(asked_at)
-            asked_at = monotonic()
-            with suppress(*_IN_THE_WAY):
-                self.tx.control("BEGIN IMMEDIATE")
-                return
+        patience = Patience(self._limits_seconds, self._guard.blocker_pid, self._blockage)
+        while error is not None:
+            is_index = isinstance(error, apsw.ProtocolError)
+            patience.wait(_SQLITE_TRIES_SECONDS if is_index else 0.0)
+            error = self._asked_to_begin()
+
+    def stalled(self) -> QueueStalled:
+        """What to say when SQLite gave up on the wal-index; nothing was stored then."""
+        pid = self._guard.blocker_pid()
+        state = _host.process_state_word(pid) if pid else ""
+        return QueueStalled(pid, _SQLITE_TRIES_SECONDS, state, is_own=pid == os.getpid())
 
     @property
     def retries(self) -> int:
@@ -219,8 +224,9 @@ class Writer:
         try:
             self.tx.control("COMMIT")
         except BaseException as error:
-            if self._connection.in_transaction:
-                # Only what never began to be committed is still open.
+            if self._connection.in_transaction or isinstance(error, apsw.ProtocolError):
+                # Only what never began to be committed is still open; and SQLite asks for a mark
+                # before it writes anything.
                 group.commit_sent = False
             if not group.commit_sent:
                 raise
@@ -231,7 +237,9 @@ class Writer:
 
     def _fail(self, members: Sequence[Pending[Any]], error: apsw.Error) -> None:
         for member in members:
-            failure = explained(error, member.operation.context, self._path)
+            failure: StoreError = explained(error, member.operation.context, self._path)
+            if isinstance(error, apsw.ProtocolError):
+                failure = self.stalled()
             failure.__cause__ = error
             member.fail(failure)
 
