@@ -1,8 +1,5 @@
 """Calls to the operating system fail in every life; each has its share of the 2,000 cases."""
 
-import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,15 +11,6 @@ from outlast.lab.lives import LIVES
 
 SHARES = 2
 CASES_OF_EACH_SHARE = 92
-MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Where a sync costs nothing, if there is such a place: the faults are ours, not the disk's."""
-    is_there = MEMORY.is_dir() and os.access(MEMORY, os.W_OK)
-    with tempfile.TemporaryDirectory(dir=MEMORY if is_there else tmp_path) as name:
-        yield Path(name)
 
 
 def test_the_shares_are_at_least_two_thousand_cases() -> None:
@@ -34,10 +22,10 @@ def test_the_shares_are_at_least_two_thousand_cases() -> None:
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("life", LIVES)
 def test_a_failing_call_is_told_and_nothing_acknowledged_is_lost(
-    folder: Path, life: str, share: int
+    tmp_path: Path, life: str, share: int
 ) -> None:
     """Done, refused or unknown, and true; no hanging, no repair, and service when it is over."""
-    findings = io_faults.fail_calls(Plan(folder, cases=CASES_OF_EACH_SHARE), life, share, SHARES)
+    findings = io_faults.fail_calls(Plan(tmp_path, cases=CASES_OF_EACH_SHARE), life, share, SHARES)
     assert findings.violations == []
     assert findings.cases == CASES_OF_EACH_SHARE, findings.figures
     assert findings.figures["calls that were refused"]

@@ -13,6 +13,7 @@ from mutants.trial import EXAMPLE_SECONDS, GRACE_SECONDS, Verdict, Workshop
 MUTANTS = mutants_in()
 SOURCE = ROOT / "src" / "outlast"
 SOON_SECONDS = 20
+OF_EACH_EXPERIMENT = 3
 
 
 @pytest.fixture(scope="session")
@@ -29,17 +30,22 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 def trials() -> list[object]:
     """Each mutant as one test, with the time that its control, example and trial may take.
 
-    The suite tries the blind ones that are found soon, some by each experiment; all the others
-    would take many minutes more, and are tried by `./run lab mutants`.
+    The suite tries blind ones that are found soon by a case of their own, a few by each
+    experiment; all the others would take many minutes more, and are tried by `./run lab mutants`.
     """
+    soon = [one for one in MUTANTS if one.blind and one.seconds <= SOON_SECONDS]
+    found_by: dict[str, list[Mutant]] = {}
+    for one in soon:
+        if one.found_by != TESTS and "--case" in one.arguments:
+            found_by.setdefault(one.found_by, []).append(one)
     return [
         pytest.param(
             one,
             id=one.name,
             marks=pytest.mark.timeout(2 * (one.seconds + GRACE_SECONDS + EXAMPLE_SECONDS)),
         )
-        for one in MUTANTS
-        if one.found_by != TESTS and one.blind and one.seconds <= SOON_SECONDS
+        for some in found_by.values()
+        for one in some[:OF_EACH_EXPERIMENT]
     ]
 
 
