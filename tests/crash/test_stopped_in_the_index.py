@@ -53,19 +53,19 @@ def stopped_inside(database: Path, inside: tuple[list[int], str]) -> Iterator[in
         assert child.hear() == "outside"
 
 
-def beats(app: Outlast) -> object:
-    return app.heartbeat("a passer-by")
+def beats(app: Outlast) -> None:
+    app.heartbeat("a passer-by")
 
 
-def enqueues(app: Outlast) -> object:
-    return app.enqueue("work", id="refused")
+def enqueues(app: Outlast) -> None:
+    app.enqueue("work", id="refused")
 
 
 @pytest.mark.parametrize(
     ("inside", "write"), [(MOVING_ALL_MARKS, beats), (TELLING_OF_A_COMMIT, enqueues)]
 )
 def test_who_stands_still_inside_the_index_is_named(
-    database: Path, inside: tuple[list[int], str], write: Callable[[Outlast], object]
+    database: Path, inside: tuple[list[int], str], write: Callable[[Outlast], None]
 ) -> None:
     """Guards: it was taken for a fault of the engine, and nobody said whose doing it is."""
     with Outlast(database) as app, ThreadPoolExecutor() as threads:
@@ -86,7 +86,7 @@ def test_who_stands_still_inside_the_index_is_named(
 
 @pytest.mark.parametrize("write", [beats, enqueues])
 def test_a_commit_that_cannot_begin_a_new_log_is_certain_not_to_be(
-    database: Path, write: Callable[[Outlast], object]
+    database: Path, write: Callable[[Outlast], None]
 ) -> None:
     """When all of the log was moved, a writer needs a mark only as it commits.
 
