@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import outlast
 
@@ -18,6 +18,11 @@ def planted(
     folder: Path, file: str, change: tuple[str, str], experiment: str, case: str
 ) -> dict[str, Any]:
     """What `outlast lab` says of a copy in which one text stands in place of another."""
+    return planted_package(folder, file, change).told(experiment, case)
+
+
+def planted_package(folder: Path, file: str, change: tuple[str, str]) -> "PlantedPackage":
+    """A copy in which one text stands in place of another, for experiments one after another."""
     copy = folder / "planted" / "outlast"
     # Times are kept, so compiled files of what is not changed stay valid.
     shutil.copytree(PACKAGE, copy)
@@ -25,15 +30,23 @@ def planted(
     find, replace = change
     assert text.count(find) == 1, f"{find!r} must stand once in {file}"
     (copy / file).write_text(text.replace(find, replace))
-    done = subprocess.run(
-        [sys.executable, "-m", "outlast", "lab", experiment, "--case", case, "--seed", "1",
-         "--json", "--keep", str(folder / "kept")],
-        env=os.environ | {"PYTHONPATH": str(copy.parent)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode in (0, 1), done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return PlantedPackage(copy.parent, folder / "kept")
+
+
+class PlantedPackage(NamedTuple):
+    path: Path
+    kept: Path
+
+    def told(self, experiment: str, case: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "outlast", "lab", experiment, "--case", case, "--seed", "1",
+             "--json", "--keep", str(self.kept)],
+            env=os.environ | {"PYTHONPATH": str(self.path)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, 1), done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found

@@ -22,6 +22,7 @@ from typing import Any
 from outlast import _host, _probe
 from outlast.api import Outlast
 from outlast.clock import Clock, Instant, SystemClock
+from outlast.lab.forking import ready_to_fork
 from outlast.lab.history import ANSWERED, LEFT, Line, LineFile
 from outlast.lab.stored import Rows, read_stored
 from outlast.lab.witness import Witness
@@ -258,6 +259,7 @@ def _host_clock() -> Callable[[], float]:
 def serve(control_descriptor: int) -> None:
     """Fork an actor for each socket that comes, until nobody is there to send one."""
     control = socket.socket(fileno=control_descriptor)
+    ready_to_fork()
     # Nobody waits for actors here: the director sees them end by its own means.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:

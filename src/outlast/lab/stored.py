@@ -41,6 +41,9 @@ CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
     FROM task_checkpoints ORDER BY pos"""
 _ALL_OF = "SELECT * FROM "
+
+UNREADABLE = "the file can be read"
+"""The fault of a file that no reader can make sense of."""
 KEYS = "SELECT idempotency_key, task_id, status, expires_at - created_at FROM task_keys"
 PAUSED = "SELECT name FROM queues"
 LOCKS = "SELECT name, worker_id, token FROM locks"
@@ -223,21 +226,42 @@ def copied_stored(path: Path, with_content: bool = False) -> Stored:
         try:
             return read_stored(Path(folder) / path.name, with_content)
         except sqlite3.DatabaseError as error:
-            return Stored(faults={"the file can be read": [[str(error)]]})
+            return _unreadable(error)
 
 
 def told_by(fetch: Fetch, with_content: bool = False) -> Stored:
     """The content and the faults, as a function tells them that runs queries."""
     try:
-        names = {name for (name,) in fetch("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        stored = _content(fetch, names, with_content)
-        stored.faults = _faults(fetch, names)
+        names = _tables(fetch)
+        stored = _content(fetch, names)
+        stored.content = _all_rows(fetch, names) if with_content else {}
+        stored.faults = _faults(fetch)
     except sqlite3.DatabaseError as error:
-        return Stored(faults={"the file can be read": [[str(error)]]})
+        return _unreadable(error)
     return stored
 
 
-def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
+def bare_rows(fetch: Fetch) -> Stored:
+    """All rows as they are, and the faults: enough to see whether the content is known."""
+    try:
+        return Stored(content=_all_rows(fetch, _tables(fetch)), faults=_faults(fetch))
+    except sqlite3.DatabaseError as error:
+        return _unreadable(error)
+
+
+def _unreadable(error: sqlite3.DatabaseError) -> Stored:
+    return Stored(faults={UNREADABLE: [[str(error)]]})
+
+
+def _tables(fetch: Fetch) -> set[str]:
+    return {name for (name,) in fetch("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+
+
+def _all_rows(fetch: Fetch, names: set[str]) -> dict[str, Rows]:
+    return {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
+
+
+def _content(fetch: Fetch, names: set[str]) -> Stored:
     stored = Stored()
     if "tasks" in names:
         rows = [StoredTask(*row) for row in fetch(TASKS)]
@@ -263,12 +287,10 @@ def _content(fetch: Fetch, names: set[str], with_content: bool) -> Stored:
         stored.event_tasks = dict(fetch(EVENT_TASKS))
         stored.cursors = [(name, pos, seq) for name, pos, seq in fetch(CURSORS)]
         stored.audit = [StoredAct(*row) for row in fetch(AUDIT)]
-    if with_content:
-        stored.content = {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
     return stored
 
 
-def _faults(fetch: Fetch, names: set[str]) -> dict[str, Rows]:
+def _faults(fetch: Fetch) -> dict[str, Rows]:
     found = {
         "no page is damaged": fetch("PRAGMA integrity_check"),
         "no link dangles": fetch("PRAGMA foreign_key_check"),
@@ -287,7 +309,7 @@ def foreign_stored(path: Path, with_content: bool = False) -> Stored:
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:]
-        return Stored(faults={"the file can be read": [last]})
+        return Stored(faults={UNREADABLE: [last]})
     told = json.loads(done.stdout)
 
     def fetch(query: str) -> Rows:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from outlast import _probe
+from outlast.lab.forking import ready_to_fork
 from outlast.lab.history import Line
 from outlast.lab.kill import commands, memory, victims, workers
 from outlast.lab.kill.speech import (
@@ -30,6 +31,7 @@ from outlast.lab.recovery_lives import ALL_LIVES
 
 def serve() -> None:
     """One act after another, each in a process of its own."""
+    ready_to_fork()
     while (request := hear()) is not None:
         act, *arguments = request
         say([OVER, in_a_process(partial(ACTS[act], *arguments))])

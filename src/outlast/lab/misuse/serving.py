@@ -19,8 +19,8 @@ from types import FrameType
 from typing import Any
 
 from outlast import _host
-from outlast.api import backend
 from outlast.lab.aftermath import after_reopening
+from outlast.lab.forking import ready_to_fork
 from outlast.lab.history import read_history
 from outlast.lab.invariants import violations
 from outlast.lab.misuse.cases import CASES
@@ -40,8 +40,8 @@ def serve() -> None:
     """One case after another, each in a process of its own."""
     _host.die_with_parent(int(sys.argv[1]))
     signal.signal(signal.SIGTERM, _leave)
-    # Imported now, for processes that give up their rights cannot read modules everywhere.
-    backend()
+    # Now, for processes that give up their rights cannot read modules everywhere.
+    ready_to_fork()
     for line in sys.stdin:
         name, folder = json.loads(line)
         answer = json.dumps(_verdict(CASES[name], Path(folder)))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from outlast.lab.forking import ready_to_fork
 from outlast.lab.power.driving import DATABASE, FULL, PLACE, SIDE, DrivenFailed, record_life
 from outlast.lab.power.judging import Judge
 from outlast.lab.power.recording import Recording
@@ -79,6 +80,7 @@ class Hand:
 def serve(images: Path) -> None:
     """Do what is ordered until nobody orders any more."""
     logging.getLogger("outlast").addHandler(logging.NullHandler())
+    ready_to_fork()
     hand = Hand(images)
     # What is told goes to the one who ordered; nothing else may come between.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

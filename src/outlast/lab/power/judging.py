@@ -6,7 +6,7 @@ image has one of them, and none that is older than the last acknowledgement befo
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from outlast.lab.invariants import violations
 from outlast.lab.power.choices import ALL, kept
 from outlast.lab.power.disk import Image, Player
 from outlast.lab.power.recording import TOLD, Recording
-from outlast.lab.stored import Stored, told_by
+from outlast.lab.stored import UNREADABLE, Stored, bare_rows, told_by
 from outlast.lab.wholeness import violations_of_file
 
 LOST, BROKEN = "lost", "broken"
@@ -28,7 +28,6 @@ _MOST_COMPLAINTS = 5
 _MANY_TRANSACTIONS = frozenset(
     {"open", "migrate", "heal", "recover", "detect", "reclaim_stale", "mark_dead", "close", "flush"}
 )
-_UNREADABLE = "the file can be read"
 
 
 class Complaint(NamedTuple):
@@ -147,16 +146,20 @@ class Judge:
 
     def _read(self, name: str, image: Image) -> Found:
         if name not in self._found:
-            found = self.read_files(image)
+            found = self._read_files(image)
             self._stored.setdefault(found.content, found.stored)
             # Only the faults are the image's own; the content is kept once.
             self._found[name] = Found(found.content, Stored(faults=found.stored.faults))
         return self._found[name]
 
-    def read_files(self, image: Image) -> Found:
+    def held_by(self, image: Image) -> Stored:
+        """All that an image holds."""
+        return self._stored[self._read(name_of(image), image).content]
+
+    def _read_files(self, image: Image) -> Found:
         """Lay the files down and read them with the standard library's SQLite."""
         found = self._read_once(image)
-        if _UNREADABLE in found.stored.faults:
+        if UNREADABLE in found.stored.faults:
             # A reader's own trouble passes, damage stays.
             found = self._read_once(image)
         return found
@@ -164,13 +167,16 @@ class Judge:
     def _read_once(self, image: Image) -> Found:
         lay_down(image, self._folder)
         try:
-            return read_image(self._folder / self.recording.database)
+            return read_image(self._folder / self.recording.database, self._stored.__contains__)
         finally:
             clear(self._folder, self.recording.database)
 
 
-def read_image(database: Path) -> Found:
-    """The content of a database, and what it holds; a missing one holds nothing."""
+def read_image(database: Path, is_known: Callable[[str], bool] = lambda content: False) -> Found:
+    """The content of a database, and what it holds; a missing one holds nothing.
+
+    If the content is known already, only what is wrong with the file is told besides.
+    """
     if not database.exists():
         return Found(_digest([]), Stored())
     uri = f"{database.absolute().as_uri()}?mode=rw"
@@ -182,14 +188,15 @@ def read_image(database: Path) -> Found:
         def fetch(query: str) -> list[Any]:
             return connection.execute(query).fetchall()
 
-        stored = told_by(fetch, with_content=True)
+        rows = bare_rows(fetch)
         try:
             schema = fetch(_SCHEMA)
         except sqlite3.DatabaseError as error:
             schema = [str(error)]
-    content = _digest([schema, sorted(stored.content.items())] if schema else [])
-    stored.content = {}
-    return Found(content, stored)
+        content = _digest([schema, sorted(rows.content.items())] if schema else [])
+        if is_known(content) or UNREADABLE in rows.faults:
+            return Found(content, Stored(faults=rows.faults))
+        return Found(content, told_by(fetch))
 
 
 def _digest(value: object) -> str:

@@ -127,7 +127,7 @@ class Reopening:
         for task_id, status in after.statuses().items():
             if status not in _FINAL:
                 yield Complaint(LOST, f"{task_id} is {status} and cannot be finished")
-        found = self._judge.read_files(image).stored
+        found = self._judge.held_by(image)
         for task_id, status in found.statuses().items():
             if status in _FINAL and after.statuses().get(task_id) != status:
                 yield Complaint(LOST, f"{task_id} was {status} and is so no longer")

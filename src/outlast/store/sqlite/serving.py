@@ -220,7 +220,7 @@ class Serving(SqliteReads):
                 self._database = Database(self._folder, self._gate, self._settings, failed.guard)
                 self._readers = self._database.readers
                 self._group.is_inside = partial(is_ours, self._database.writer.mutex)
-            except OutlastError as error:
+            except (OutlastError, apsw.Error) as error:
                 log.warning("connecting anew failed, this store has ended: %s", error)
                 self.closed = True
 
