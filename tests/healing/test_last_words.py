@@ -1,6 +1,5 @@
 """What is said of a dead worker's memory: what it used, and whether the kernel ran out of it."""
 
-import os
 import re
 import signal
 import time
@@ -20,12 +19,6 @@ PATIENCE_SECONDS = 20
 HINT = "the kernel killed for want of memory meanwhile"
 
 
-def dies_of_sigkill(process: Child) -> None:
-    """Dead, and not reaped yet: whoever heals now may still ask for the signal."""
-    process.signal(signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-
-
 @pytest.mark.parametrize(
     ("more", "is_elsewhere", "is_said"),
     [(0, False, False), (1, False, True), (-1, False, False), (1, True, False)],
@@ -42,7 +35,7 @@ def test_the_kernels_killings_count_only_if_the_same_group_counted_more(
     now = OomKills(before.group + is_elsewhere, before.kills + more)
     with Holder(app.path, "w") as holder:
         assert holder.claims() == ["t"]
-        dies_of_sigkill(holder)
+        holder.dies_of(signal.SIGKILL)
         monkeypatch.setattr(_memory, "oom_kills", lambda: now)
         app.heal()
     said = "SIGKILL, " + HINT if is_said else "SIGKILL"
@@ -59,7 +52,7 @@ def test_where_the_kernel_counts_nothing_nothing_is_said_of_it(
     app.enqueue("transcode", id="t")
     with Holder(app.path, "w") as holder:
         holder.claims()
-        dies_of_sigkill(holder)
+        holder.dies_of(signal.SIGKILL)
         monkeypatch.setattr(_memory, "oom_kills", lambda: None)
         app.heal()
     assert HINT not in str(app.get("t").error)
@@ -135,7 +128,7 @@ def test_a_worker_that_was_killed_left_its_signal_and_its_peak_of_memory(app: Ou
         while noted_peak(app.path) < EATEN_MIB << 20:
             assert time.monotonic() < deadline, "the worker has not noted what it uses"
             time.sleep(0.05)
-        dies_of_sigkill(worker)
+        worker.dies_of(signal.SIGKILL)
         app.heal()
     error = str(app.get("t").error)
     assert error.startswith(

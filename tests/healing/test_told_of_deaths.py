@@ -69,8 +69,7 @@ def test_signals_of_those_whom_others_buried_do_not_crowd_out_the_next(mortal: C
     watch, peer = DeathWatch(), peer_of(mortal)
     watch._signals = {(pid, pid): signal.SIGTERM for pid in range(MOST_WATCHED)}
     watch.watch([peer])
-    os.kill(mortal.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, mortal.pid, os.WEXITED | os.WNOWAIT)
+    mortal.dies_of(signal.SIGKILL)
     assert watch.exit_signal(peer) == signal.SIGKILL
     assert len(watch._signals) <= MOST_WATCHED
     watch.close()

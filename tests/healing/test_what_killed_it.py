@@ -64,9 +64,7 @@ def test_the_error_names_the_signal_and_the_memory(app: Outlast, clock: ManualCl
     app.enqueue("transcode", id="t")
     with Holder(app.path, "w") as holder:
         assert holder.claims() == ["t"]
-        holder.signal(signal.SIGKILL)
-        # Dead, and not reaped yet: whoever heals now may still ask for the signal.
-        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+        holder.dies_of(signal.SIGKILL)
         app.heal()
     assert app.get("t").error == (
         f"worker w (pid {holder.pid}) died while running this task of kind transcode: SIGKILL"

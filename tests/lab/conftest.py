@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,19 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
     A sync costs nothing there, which takes a third off the time of thousands of kills.
     """
+    with _folder_in_memory(tmp_path_factory) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def shared_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same for all tests of a file."""
+    with _folder_in_memory(tmp_path_factory) as folder:
+        yield folder
+
+
+@contextmanager
+def _folder_in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         is_enough = shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
         folder = tempfile.mkdtemp(prefix="outlast-lab-", dir=MEMORY) if is_enough else None

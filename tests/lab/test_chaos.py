@@ -19,24 +19,23 @@ MOST_ROUNDS = 8
 CRASHES = 15
 # Otherwise the rest proves little.
 LEAST = {
-    "seconds of chaos": ROUND_SECONDS,
-    "kills": 3,
-    "stops": 2,
-    "tasks": 100,
-    "handlers run": 5,
-    "done: complete": 50,
-    "recovered: crash_retry": 1,
+    "seconds of chaos": 2 * ROUND_SECONDS,
+    "kills": 6,
+    "stops": 4,
+    "tasks": 200,
+    "handlers run": 10,
+    "done: complete": 100,
+    "recovered: crash_retry": 2,
 }
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_rounds_of_chaos_break_no_promise(tmp_path: Path, seed: int) -> None:
-    """One round is enough, unless the machine has so much else to do that little happens in it."""
+def test_rounds_of_chaos_break_no_promise(tmp_path: Path) -> None:
+    """Two rounds, or more if the machine has so much else to do that little happens in them."""
     figures: Counter[str] = Counter()
     for number in range(1, MOST_ROUNDS + 1):
         case = f"round {number} of {ROUND_SECONDS} s"
-        findings = running.run(Plan(tmp_path, seed=seed, case=case, keep=tmp_path / "kept"))
+        findings = running.run(Plan(tmp_path, seed=1, case=case, keep=tmp_path / "kept"))
         assert findings.violations == []
         assert findings.cases == 1
         figures.update({name: int(value) for name, value in findings.figures.items()})

@@ -28,8 +28,8 @@ KILLS_OF_EACH_COMMAND = 2
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    with a_room(tmp_path_factory.mktemp("kill")) as made:
+def room(shared_path: Path) -> Iterator[Room]:
+    with a_room(shared_path) as made:
         yield made
 
 

@@ -1,6 +1,7 @@
 """Every named point of the flow, and a real SIGKILL at each of its passings."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,8 @@ BETWEEN_BATCHES = ("heal.written", "heal.committed")
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    with a_room(tmp_path_factory.mktemp("sweep")) as made:
+def room(shared_path: Path) -> Iterator[Room]:
+    with a_room(shared_path) as made:
         yield made
 
 

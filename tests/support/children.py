@@ -12,7 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.support.nursery import ROOT, Process, child_environment, has_ended, nursery
+
+__all__ = ["ROOT", "Child"]
 
 
 class Child:
@@ -24,15 +26,10 @@ class Child:
     def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
         program = _PROLOGUE + textwrap.dedent(inspect.getsource(function))
         program += f"\n{function.__name__}(*json.loads(sys.argv[1]))\n"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", program, json.dumps([_plain(one) for one in arguments])],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            # After what its test imports from, which may be a copy with a deliberate defect.
-            env=os.environ | {"PYTHONPATH": _search_path()},
+        given = json.dumps([_plain(one) for one in arguments])
+        born_by = nursery()
+        self._process: Process = (
+            born_by.child(program, given) if born_by is not None else _started(program, given)
         )
 
     @property
@@ -69,6 +66,11 @@ class Child:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
+    def dies_of(self, number: int) -> None:
+        """Returns when it is dead and not reaped yet: one may still ask for the signal."""
+        self.signal(number)
+        assert has_ended(self.pid, 60)
+
     def kill(self) -> None:
         """End it as a crash would, and reap it."""
         if self._process.poll() is None:
@@ -93,8 +95,16 @@ class Child:
         self.kill()
 
 
-def _search_path() -> str:
-    return os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)]))
+def _started(program: str, given: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", program, given],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=child_environment(),
+    )
 
 
 def _plain(value: Any) -> Any:
