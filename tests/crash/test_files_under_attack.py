@@ -1,5 +1,6 @@
 """Locks, logs and journal mode under attack from this process, from a child, and from a looker."""
 
+import errno
 import signal
 from pathlib import Path
 
@@ -167,19 +168,26 @@ def test_what_was_acknowledged_outlives_its_log(database: Path, replace: bool) -
     assert_sound(database)
 
 
-def test_where_connecting_anew_fails_too_the_first_error_is_told(
-    database: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("outlast.store.sqlite.database.ensure_wal", apsw.IOError("disk I/O error")),
+        ("outlast.store.sqlite.guard.FileGuard.arm", OSError(errno.EMFILE, "too many files")),
+    ],
+)
+def test_where_connecting_anew_fails_too_the_first_error_is_told_and_the_store_can_be_opened(
+    database: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: Exception
 ) -> None:
-    """Guards against a bare error of the engine, met once in thousands by the read after it."""
+    """Guards against bare errors of engine and system, after which it could not be used again."""
 
-    def fails(*given: object) -> apsw.Connection:
-        raise apsw.IOError("disk I/O error")
+    def fails(*given: object, **named: object) -> None:
+        raise error
 
     with Outlast(database) as app:
         app.enqueue("work", id="a")
         Path(f"{database}-wal").unlink()
         with monkeypatch.context() as patch:
-            patch.setattr("outlast.store.sqlite.database.connect", fails)
+            patch.setattr(place, fails)
             with pytest.raises(StoreReplaced):
                 app.enqueue("work", id="b")
         app.open().enqueue("work", id="c")

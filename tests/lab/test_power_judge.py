@@ -1,10 +1,13 @@
 """The judge can be convinced of a defect: each of these is planted, and found."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from outlast.lab.experiment import Plan
+from outlast.lab.power.judging import read_image
 from outlast.lab.power.recording import SYNC, WRITE, Event, Recording
 from outlast.lab.power.tally import Tally
 from tests.support.children import Child
@@ -117,3 +120,19 @@ def test_a_normal_sync_may_lose_and_not_break(tmp_path: Path) -> None:
     tally.controlled("normal", "settle", [(2, "none", "image", [("broken", "a page")])])
     (finding,) = tally.findings
     assert finding.case == "normal/settle/cut 2/none"
+
+
+def test_damage_is_seen_in_a_file_whose_rows_are_known(tmp_path: Path) -> None:
+    """Two files with the same rows need not be equally sound: the index of one lacks a row."""
+    file = tmp_path / "a.db"
+    with closing(sqlite3.connect(file)) as made:
+        made.executescript("CREATE TABLE t (a); CREATE INDEX i ON t (a); INSERT INTO t VALUES (7)")
+        (page,) = made.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'i'").fetchone()
+        (page_bytes,) = made.execute("PRAGMA page_size").fetchone()
+    sound = read_image(file)
+    assert sound.stored.faults == {}
+    content = bytearray(file.read_bytes())
+    content[page * page_bytes - 2] += 1
+    file.write_bytes(content)
+    found = read_image(file, lambda content: content == sound.content)
+    assert (found.content, list(found.stored.faults)) == (sound.content, ["no page is damaged"])

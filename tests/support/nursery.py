@@ -1,8 +1,12 @@
 """Where children of tests come from: forks of a process that has imported the library.
 
-Each is a real process with a pid of its own, as if it had been started; only sooner.
+A start from nothing takes a third of a second of imports, and the tests start a thousand children.
+Each is a real process, a zombie when it has ended until it is waited for, with nothing open but its
+streams. It differs from one that was started in that the library is imported before its program,
+with the hash seed and in the order of its siblings; whoever tests imports starts an interpreter.
 """
 
+import atexit
 import json
 import os
 import select
@@ -10,13 +14,16 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import cache
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import IO, Protocol
 
-from tests.support.nursery_side import NUMBER
+from tests.support.nursery_side import NOBODY, TALK
 
 ROOT = Path(__file__).parents[2]
+
+_PATIENCE_SECONDS = 60
 
 
 class Process(Protocol):
@@ -32,12 +39,14 @@ class Process(Protocol):
 
 
 class Nursery:
-    """One for each process that runs tests, made when the first child is wanted."""
+    """The nursery of one process that runs tests, and that asks it for children."""
 
     def __init__(self) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._owner_pid = os.getpid()
+        self._numbers = count(1)
         self._asking = threading.Lock()
-        self.kept = _what_cannot_change(os.environ)
+        self._inherited = _inherited()
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.nursery_side", str(theirs.fileno())],
@@ -45,36 +54,62 @@ class Nursery:
                 env=child_environment(),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                # Not a terminal, as the streams of children are none.
+                stdout=subprocess.DEVNULL,
             )
+
+    def is_here(self) -> bool:
+        """Whether it serves this process, and has not ended."""
+        return self._owner_pid == os.getpid() and self._process.poll() is None
+
+    def has_what_we_have(self) -> bool:
+        """Whether its children are as ours would be, in all that a process inherits."""
+        return self._inherited == _inherited()
 
     def child(self, program: str, arguments: str) -> "Born":
         """A process that runs a program."""
         order = {"program": program, "arguments": arguments, "environment": child_environment()}
-        file = os.memfd_create("order")
-        with open(file, "wb", closefd=False) as written:
-            written.write(json.dumps(order).encode())
-        (stdin, to_it), (from_it, stdout), (errors, stderr) = (os.pipe() for _ in range(3))
-        theirs = [file, stdin, stdout, stderr]
-        pid = self._answer_to(0, theirs)
-        for one in theirs:
-            os.close(one)
-        return Born(self, pid, to_it, from_it, errors)
+        with ExitStack() as theirs, ExitStack() as ours:
+            file = os.memfd_create("order")
+            theirs.callback(os.close, file)
+            with open(file, "wb", closefd=False) as written:
+                written.write(json.dumps(order).encode())
+            stdin, *others = (os.pipe() for _ in range(3))
+            # It reads from the first, and writes to the others.
+            ends = [stdin[::-1], *others]
+            for our_end, their_end in ends:
+                ours.callback(os.close, our_end)
+                theirs.callback(os.close, their_end)
+            pid = self._answer_to(0, [file, *(their_end for _, their_end in ends)])
+            ours.pop_all()
+        return Born(self, pid, *(our_end for our_end, _ in ends))
 
     def bury(self, pid: int) -> int:
         """The wait status of a child that has ended, which is forgotten then."""
-        return self._answer_to(pid, [])
+        status = self._answer_to(pid, [])
+        assert status != NOBODY, f"{pid} is no child of the nursery, or was buried before"
+        return status
 
-    def _answer_to(self, number: int, descriptors: list[int]) -> int:
+    def _answer_to(self, asked: int, descriptors: list[int]) -> int:
         with self._asking:
-            socket.send_fds(self._control, [NUMBER.pack(number)], descriptors)
-            told = self._control.recv(NUMBER.size)
-        assert told, "the nursery has ended"
-        (answer,) = NUMBER.unpack(told)
-        return int(answer)
+            number = next(self._numbers)
+            socket.send_fds(self._control, [TALK.pack(number, asked)], descriptors)
+            while told := self._control.recv(TALK.size):
+                answered, answer = TALK.unpack(told)
+                # One who was struck by a signal's exception has left an older answer unread.
+                if answered == number:
+                    return int(answer)
+        raise AssertionError("the nursery has ended; what it said is on the standard error")
+
+    def end(self) -> None:
+        """Let it go, and wait until it has gone."""
+        if self._owner_pid == os.getpid():
+            self._control.close()
+            self._process.wait(_PATIENCE_SECONDS)
 
 
 class Born:
-    """A child of the nursery: a zombie when it has ended, until somebody asks how."""
+    """A child of the nursery."""
 
     def __init__(self, by: Nursery, pid: int, stdin: int, stdout: int, stderr: int) -> None:
         self.pid = pid
@@ -82,26 +117,32 @@ class Born:
         self.stdout: IO[str] | None = os.fdopen(stdout, encoding="utf-8")
         self.stderr: IO[str] | None = os.fdopen(stderr, encoding="utf-8")
         self._by = by
+        self._burying = threading.Lock()
         self._exit_code: int | None = None
 
     def poll(self) -> int | None:
         """Its exit code, if it has ended; negative for a signal."""
-        if self._exit_code is None and has_ended(self.pid, 0):
-            self._exit_code = os.waitstatus_to_exitcode(self._by.bury(self.pid))
-        return self._exit_code
+        with self._burying:
+            if self._exit_code is None and has_ended(self.pid, 0):
+                self._exit_code = os.waitstatus_to_exitcode(self._by.bury(self.pid))
+            return self._exit_code
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code, when it has ended."""
-        if self._exit_code is None and not has_ended(self.pid, timeout):
-            raise subprocess.TimeoutExpired("a child of the nursery", timeout or 0)
+        if self._exit_code is None:
+            has_ended(self.pid, timeout)
         code = self.poll()
-        assert code is not None
+        if code is None:
+            raise subprocess.TimeoutExpired("a child of the nursery", timeout or 0)
         return code
 
 
 def has_ended(pid: int, timeout_seconds: float | None) -> bool:
-    """Whether a process that nobody has buried yet has ended, or does within this time."""
-    descriptor = os.pidfd_open(pid)
+    """Whether a process has ended, or does within this time."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
     try:
         looking = select.poll()
         looking.register(descriptor, select.POLLIN)
@@ -110,15 +151,23 @@ def has_ended(pid: int, timeout_seconds: float | None) -> bool:
         os.close(descriptor)
 
 
+class _Here:
+    """The nursery of this process, made when the first child is wanted."""
+
+    making = threading.Lock()
+    nursery: Nursery | None = None
+
+
 def nursery() -> Nursery | None:
-    """The nursery of this process; None if a child needs a start of its own."""
-    made = _nursery_of(os.getpid())
-    return made if made.kept == _what_cannot_change(os.environ) else None
-
-
-@cache
-def _nursery_of(pid: int) -> Nursery:
-    return Nursery()
+    """Who bears our children; None if the next one needs a start of its own."""
+    with _Here.making:
+        if _Here.nursery is not None and not _Here.nursery.is_here():
+            _Here.nursery.end()
+            _Here.nursery = None
+        if _Here.nursery is None:
+            _Here.nursery = Nursery()
+            atexit.register(_Here.nursery.end)
+        return _Here.nursery if _Here.nursery.has_what_we_have() else None
 
 
 def child_environment() -> dict[str, str]:
@@ -128,8 +177,9 @@ def child_environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path}
 
 
-def _what_cannot_change(environment: "os._Environ[str]") -> dict[str, str]:
-    """What counts when a process starts, and no more when it runs."""
-    return {
-        name: value for name, value in environment.items() if name.startswith(("PYTHON", "LD_"))
-    }
+def _inherited() -> tuple[object, ...]:
+    """What counts when a process starts, and cannot be told it later."""
+    counting = {k: v for k, v in os.environ.items() if k.startswith(("PYTHON", "LD_"))}
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    kept = [one for one in status if one.startswith(("Umask", "SigBlk", "SigIgn", "Uid", "Gid"))]
+    return counting, kept, Path("/proc/self/limits").read_text(encoding="ascii")

@@ -21,6 +21,9 @@ from typing import Any, NamedTuple
 Rows = list[Any]
 Fetch = Callable[[str], Rows]
 
+UNREADABLE = "the file can be read"
+"""The fault of a file that no reader can make sense of."""
+
 _PATIENCE_SECONDS = 60
 
 
@@ -41,9 +44,6 @@ CHECKPOINTS = """
     SELECT task_seq, checkpoint_type, sequence_number, attempt, snapshot_data, snapshot_sum
     FROM task_checkpoints ORDER BY pos"""
 _ALL_OF = "SELECT * FROM "
-
-UNREADABLE = "the file can be read"
-"""The fault of a file that no reader can make sense of."""
 KEYS = "SELECT idempotency_key, task_id, status, expires_at - created_at FROM task_keys"
 PAUSED = "SELECT name FROM queues"
 LOCKS = "SELECT name, worker_id, token FROM locks"
@@ -232,21 +232,20 @@ def copied_stored(path: Path, with_content: bool = False) -> Stored:
 def told_by(fetch: Fetch, with_content: bool = False) -> Stored:
     """The content and the faults, as a function tells them that runs queries."""
     try:
-        names = _tables(fetch)
-        stored = _content(fetch, names)
-        stored.content = _all_rows(fetch, names) if with_content else {}
-        stored.faults = _faults(fetch)
+        bare = bare_rows(fetch) if with_content else Stored(faults=_faults(fetch))
+        stored = content_of(fetch)
     except sqlite3.DatabaseError as error:
         return _unreadable(error)
+    stored.content, stored.faults = bare.content, bare.faults
     return stored
 
 
 def bare_rows(fetch: Fetch) -> Stored:
     """All rows as they are, and the faults: enough to see whether the content is known."""
-    try:
-        return Stored(content=_all_rows(fetch, _tables(fetch)), faults=_faults(fetch))
-    except sqlite3.DatabaseError as error:
-        return _unreadable(error)
+    names = sorted(_tables(fetch))
+    return Stored(
+        content={name: fetch(_ALL_OF + f'"{name}"') for name in names}, faults=_faults(fetch)
+    )
 
 
 def _unreadable(error: sqlite3.DatabaseError) -> Stored:
@@ -257,11 +256,9 @@ def _tables(fetch: Fetch) -> set[str]:
     return {name for (name,) in fetch("SELECT name FROM sqlite_schema WHERE type = 'table'")}
 
 
-def _all_rows(fetch: Fetch, names: set[str]) -> dict[str, Rows]:
-    return {name: fetch(_ALL_OF + f'"{name}"') for name in sorted(names)}
-
-
-def _content(fetch: Fetch, names: set[str]) -> Stored:
+def content_of(fetch: Fetch) -> Stored:
+    """What the rows mean; whether the file is sound is not asked."""
+    names = _tables(fetch)
     stored = Stored()
     if "tasks" in names:
         rows = [StoredTask(*row) for row in fetch(TASKS)]

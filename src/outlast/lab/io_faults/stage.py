@@ -3,7 +3,6 @@
 It is told of cases line by line on its standard input, and answers each with a line of JSON.
 """
 
-import gc
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.lab.aftermath import after_reopening
+from outlast.lab.forking import ready_to_fork
 from outlast.lab.history import ANSWERED, Line, LineFile, read_lines
 from outlast.lab.io_faults import trial
 from outlast.lab.io_faults.faults import DEADLY, Fault, case_of
@@ -45,7 +45,7 @@ class Stage:
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             for act in LIVES["keep"][:2]:
                 act(Path(folder) / DATABASE, lambda line: None)
-        gc.freeze()
+        ready_to_fork()
 
     def prepare(self, life: str) -> list[Any]:
         """Make the store that a life begins with, and count the calls of a whole life."""

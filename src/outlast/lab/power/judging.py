@@ -17,7 +17,7 @@ from outlast.lab.invariants import violations
 from outlast.lab.power.choices import ALL, kept
 from outlast.lab.power.disk import Image, Player
 from outlast.lab.power.recording import TOLD, Recording
-from outlast.lab.stored import UNREADABLE, Stored, bare_rows, told_by
+from outlast.lab.stored import UNREADABLE, Stored, bare_rows, content_of
 from outlast.lab.wholeness import violations_of_file
 
 LOST, BROKEN = "lost", "broken"
@@ -153,7 +153,7 @@ class Judge:
         return self._found[name]
 
     def held_by(self, image: Image) -> Stored:
-        """All that an image holds."""
+        """All that an image holds; what is wrong with its file is for its verdict."""
         return self._stored[self._read(name_of(image), image).content]
 
     def _read_files(self, image: Image) -> Found:
@@ -188,15 +188,14 @@ def read_image(database: Path, is_known: Callable[[str], bool] = lambda content:
         def fetch(query: str) -> list[Any]:
             return connection.execute(query).fetchall()
 
-        rows = bare_rows(fetch)
         try:
-            schema = fetch(_SCHEMA)
+            bare, schema = bare_rows(fetch), fetch(_SCHEMA)
+            content = _digest([schema, sorted(bare.content.items())] if schema else [])
+            stored = Stored() if is_known(content) else content_of(fetch)
+            stored.faults = bare.faults
         except sqlite3.DatabaseError as error:
-            schema = [str(error)]
-        content = _digest([schema, sorted(rows.content.items())] if schema else [])
-        if is_known(content) or UNREADABLE in rows.faults:
-            return Found(content, Stored(faults=rows.faults))
-        return Found(content, told_by(fetch))
+            return Found(_digest([str(error)]), Stored(faults={UNREADABLE: [[str(error)]]}))
+    return Found(content, stored)
 
 
 def _digest(value: object) -> str:

@@ -21,6 +21,7 @@ from outlast.settings import Settings
 from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
 from outlast.store.sqlite import locks, settle
 from outlast.store.sqlite.background import Background
+from outlast.store.sqlite.connection import in_our_words
 from outlast.store.sqlite.counts import Counts, add_to_counters
 from outlast.store.sqlite.database import Database
 from outlast.store.sqlite.files import SideFolder
@@ -212,17 +213,21 @@ class Serving(SqliteReads):
                 self.closed = True
                 return
             try:
-                failed.writer.rescue_unlinked_log()
-                failed.disconnect()
-                self._folder.make()
-                self._wakeups.look_anew()
-                self._join_the_openers()
-                self._database = Database(self._folder, self._gate, self._settings, failed.guard)
-                self._readers = self._database.readers
-                self._group.is_inside = partial(is_ours, self._database.writer.mutex)
-            except (OutlastError, apsw.Error) as error:
+                with in_our_words("connecting anew", self._folder.database):
+                    self._connect_anew(failed)
+            except OutlastError as error:
                 log.warning("connecting anew failed, this store has ended: %s", error)
                 self.closed = True
+
+    def _connect_anew(self, failed: Database) -> None:
+        failed.writer.rescue_unlinked_log()
+        failed.disconnect()
+        self._folder.make()
+        self._wakeups.look_anew()
+        self._join_the_openers()
+        self._database = Database(self._folder, self._gate, self._settings, failed.guard)
+        self._readers = self._database.readers
+        self._group.is_inside = partial(is_ours, self._database.writer.mutex)
 
     def _join_the_openers(self) -> None:
         """As at opening; who is alone has its lock still, unless the side folder went away."""
