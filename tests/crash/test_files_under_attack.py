@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import Outlast, StoreReplaced
+from outlast import OutcomeUnknown, Outlast, StoreReplaced
 from tests.support.children import Child
 from tests.support.foreign import ForeignError, assert_sound, foreign_rows, foreign_statuses
 
@@ -165,6 +165,61 @@ def test_what_was_acknowledged_outlives_its_log(database: Path, replace: bool) -
             app.enqueue("work", id="d")
         app.open()
         assert sorted(task.id for task in app.tasks()) == ["a", "b", "c"]
+    assert_sound(database)
+
+
+@pytest.mark.parametrize("ends", [("-wal", "-shm"), ("-shm", "-wal")])
+def test_what_was_acknowledged_outlives_log_and_index(database: Path, ends: list[str]) -> None:
+    """As `rm work.db-*` does it; whoever holds a lease keeps it."""
+    with Outlast(database) as app:
+        app.enqueue_many("work", range(3), id=["a", "b", "c"])
+        (lease,) = app.claim("w")
+        for end in ends:
+            Path(f"{database}{end}").unlink()
+        with pytest.raises((StoreReplaced, OutcomeUnknown)):
+            app.enqueue("work", id="d")
+        assert lease.complete("done")
+        assert {task.id for task in app.tasks()} >= {"a", "b", "c"}
+        assert app.get("a").status == "completed"
+    assert_sound(database)
+
+
+def _enqueues_on_request(path: str, name: str) -> None:
+    from outlast import Outlast, OutlastError
+    from tests.support.childside import hear, say
+
+    app = Outlast(path).open()
+    n = 0
+    while hear():
+        n += 1
+        try:
+            say(app.enqueue("work", id=f"{name}{n}").id)
+        except OutlastError as error:
+            say([type(error).__name__])
+
+
+def test_what_two_processes_were_told_is_stored_outlives_log_and_index(database: Path) -> None:
+    """The first to find out moves what both have written; the other has nothing left to save."""
+    told: list[str] = []
+    with (
+        Child(_enqueues_on_request, database, "x") as one,
+        Child(_enqueues_on_request, database, "y") as other,
+    ):
+        for n in range(12):
+            if n == 4:
+                for end in ("-wal", "-shm"):
+                    Path(f"{database}{end}").unlink()
+            for child in (one, other):
+                child.say(True)
+                answer = child.hear()
+                told += [answer] if isinstance(answer, str) else []
+        for child in (one, other):
+            child.say(False)
+            assert child.wait() == 0, child.error()
+    assert len(told) >= 8, "those from before"
+    assert {"x4", "y4"} <= set(told)
+    with Outlast(database) as app:
+        assert set(told) <= {task.id for task in app.tasks()}
     assert_sound(database)
 
 

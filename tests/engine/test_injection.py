@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import DatabaseError, Instant, Outlast, RecoveryFailed, Settings
+from outlast import DatabaseError, Instant, InvalidInput, Outlast, RecoveryFailed, Settings
 from outlast.engine.recover import recover
 from outlast.engine.session import Session
 from outlast.store.records import Healed
@@ -126,3 +126,16 @@ def test_a_store_is_named_by_a_path_or_a_url(tmp_path: Path) -> None:
         assert Outlast(target).path == expected
     assert Outlast("~/work.db").path == Path.home() / "work.db"
     assert Outlast("sqlite:///rel/work.db").path == Path.cwd() / "rel" / "work.db"
+
+
+@pytest.mark.parametrize(
+    "name", ["work.db-wal", "work.db-shm", "work.db-journal", "work.db-outlast/openers"]
+)
+def test_a_file_beside_a_store_is_no_store(tmp_path: Path, name: str) -> None:
+    """An empty log lies beside a store that was closed: what is put there would be lost."""
+    with Outlast(tmp_path / "work.db") as app:
+        app.enqueue("work")
+    with pytest.raises(InvalidInput, match="name that itself"):
+        Outlast(tmp_path / name)
+    elsewhere = tmp_path / "my-outlast" / "my-journal"
+    assert Outlast(elsewhere).path == elsewhere

@@ -6,6 +6,9 @@ from urllib.parse import unquote, urlsplit
 
 from outlast.errors import InvalidInput
 
+# What SQLite and we ourselves put beside a database: a store of that name would be lost.
+_BESIDE_A_DATABASE = ("-wal", "-shm", "-journal", "-outlast")
+
 
 def database_path(target: str | os.PathLike[str]) -> Path:
     """The absolute path behind a path or an sqlite URL; fixed now, whatever the cwd is later."""
@@ -23,4 +26,10 @@ def database_path(target: str | os.PathLike[str]) -> Path:
         if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
             raise InvalidInput(f"{parts.scheme}:// is not a store; give a path or sqlite:///path")
         text = unquote(parts.path.removeprefix("/"))
-    return Path(text).expanduser().absolute()
+    path = Path(text).expanduser().absolute()
+    for beside in (path, path.parent):
+        for ending in _BESIDE_A_DATABASE:
+            whose = str(beside).removesuffix(ending)
+            if whose != str(beside) and os.path.isfile(whose):
+                raise InvalidInput(f"{path} belongs to the database {whose}; name that itself")
+    return path

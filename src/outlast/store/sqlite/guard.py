@@ -192,7 +192,7 @@ class FileGuard:
             if remembered != file_id(path):
                 raise StoreReplaced(
                     f"{path} was replaced or removed while it was open; nothing was stored."
-                    " Find out who touches the store's files; stdlib sqlite3 in this process does"
+                    " Find out who touches the store's files; stdlib sqlite3 in this process may"
                 )
 
     def database_is_there(self) -> bool:
@@ -200,11 +200,15 @@ class FileGuard:
         return self._ids[0] == file_id(self._paths[0])
 
     def log_is_unlinked(self) -> bool:
-        """Whether the WAL's name is gone, or another's, while all else is as we opened it."""
+        """Whether the WAL's name is gone, or another's, while all else is as we opened it.
+
+        The wal-index's name may be free: who was there shares the old one with us, and nobody has
+        come since, for he would have made another.
+        """
         return (
             file_id(self._paths[1]) != self._ids[1]
             and self.database_is_there()
-            and self._shm_id == file_id(self._shm_path)
+            and file_id(self._shm_path) in (self._shm_id, None)
             and self.canary_stands()
         )
 
