@@ -68,8 +68,15 @@ def test_the_ends_of_children_are_told_as_those_of_processes() -> None:
 
 
 def test_a_child_can_be_interrupted_although_the_nursery_cannot() -> None:
+    made = nursery()
+    assert made is not None
+    with Child(_is_interrupted) as child:
+        # Once it has answered, it has begun to serve.
+        os.kill(made._process.pid, signal.SIGINT)
+        assert child.hear() is True
     with Child(_is_interrupted) as child:
         assert child.hear() is True
+    assert made.is_here()
 
 
 def test_several_threads_may_wait_for_one_child() -> None:
