@@ -21,9 +21,9 @@ from outlast.engine.in_hand import Entry, InHand
 from outlast.engine.job import Job
 from outlast.engine.letters import Ending, Proof
 from outlast.engine.pace import Pace
-from outlast.lab.chaos.crowd import result_of
-from outlast.lab.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from outlast.store.records import Claimed
+from outlast_lab.chaos.crowd import result_of
+from outlast_lab.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from tests.support.childside import die, say
 
 FOR_EVER_SECONDS = 600

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast, QueueStalled, WorkerInfo, _host
-from outlast.lab.history import read_history
-from outlast.lab.invariants import violations
-from outlast.lab.stored import foreign_stored
+from outlast_lab.history import read_history
+from outlast_lab.invariants import violations
+from outlast_lab.stored import foreign_stored
 from tests.crash.worker_side import folder_beside, leave
 from tests.store.hand import Hand
 from tests.support.children import Child

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from outlast import Lease, Outlast
-from outlast.lab.inside import store_of
 from outlast.store.sqlite import runs
 from outlast.testing import ManualClock
+from outlast_lab.inside import store_of
 from tests.metrics.reading import assert_none_fell, count_of, value_of
 
 WAIT = "outlast_wait_seconds"

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from outlast import Outlast, Settings
 from outlast.engine.lease import Lease
-from outlast.lab.model.process import StandInProcess
 from outlast.testing import ManualClock
+from outlast_lab.model.process import StandInProcess
 
 TASKS = ("t0", "t1", "t2")
 

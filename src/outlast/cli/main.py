@@ -10,7 +10,7 @@ import click
 
 from outlast.cli.exits import MEANINGS, Exit, exit_for
 from outlast.cli.text import is_debugging, safe
-from outlast.cli.verbs import Lazy, Verbs
+from outlast.cli.verbs import Installed, Lazy, Verbs
 from outlast.errors import OutlastError
 
 PROGRAM = "outlast"
@@ -23,7 +23,7 @@ _PLAIN = {
 }
 _LINE_END = re.compile(r"\s*\n\s*")
 
-COMMANDS = {
+COMMANDS: dict[str, Lazy | Installed] = {
     "up": Lazy("outlast.cli.up", "up", "Recover, work and watch, in one process."),
     "worker": Lazy("outlast.cli.worker", "worker", "Run a worker, list workers, declare one dead."),
     "enqueue": Lazy("outlast.cli.enqueue", "enqueue", "Store a task of KIND and print its id."),
@@ -41,7 +41,7 @@ COMMANDS = {
     "store": Lazy("outlast.cli.store", "store", "Keep the store's file in order."),
     "health": Lazy("outlast.cli.health", "health", "Say whether the store is well."),
     "demo": Lazy("outlast.cli.demo", "demo", "Kill a worker with SIGKILL, and see what survives."),
-    "lab": Lazy("outlast.cli.lab", "lab", "Break Outlast on purpose, and judge what is left."),
+    "lab": Installed("outlast-lab", "Break Outlast on purpose, and judge what is left."),
     "completion": Lazy("outlast.cli.completion", "completion", "Print a completion script."),
 }
 

@@ -9,8 +9,12 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import click
 
+from outlast.errors import InvalidInput
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+ENTRY_POINTS = "outlast.commands"
 
 _KEY = "outlast.common"
 _COMMON = ("store", "settings", "as_json", "is_verbose")
@@ -144,10 +148,46 @@ class Lazy(NamedTuple):
     short_help: str
 
 
+class Installed(NamedTuple):
+    """A command of a distribution of its own, which names it as an entry point."""
+
+    distribution: str
+    short_help: str
+
+
+def _load(name: str, found: Lazy | Installed) -> click.Command:
+    if isinstance(found, Lazy):
+        command = getattr(import_module(found.module), found.name)
+    else:
+        from importlib.metadata import entry_points
+
+        points = entry_points(group=ENTRY_POINTS, name=name)
+        command = next(iter(points)).load() if points else _not_installed(name, found.distribution)
+    assert isinstance(command, click.Command)
+    return command
+
+
+def _not_installed(name: str, distribution: str) -> click.Command:
+    """Stands in for a command that is not there, and takes whatever it is called with."""
+
+    def say(words: tuple[str, ...]) -> None:
+        raise InvalidInput(f"outlast {name} is a package of its own: pip install {distribution}")
+
+    return click.Command(
+        name,
+        callback=say,
+        params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True},
+        add_help_option=False,
+    )
+
+
 class Verbs(click.Group):
     """A group of commands, each imported when it is asked for."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, lazy: Mapping[str, Lazy | Installed] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.lazy = dict(lazy or {})
         self.params.extend(_common_options())
@@ -161,9 +201,7 @@ class Verbs(click.Group):
         found = self.lazy.get(cmd_name)
         if found is None:
             return super().get_command(ctx, cmd_name)
-        command = getattr(import_module(found.module), found.name)
-        assert isinstance(command, click.Command)
-        return command
+        return _load(cmd_name, found)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line each, without importing any."""
