@@ -24,7 +24,8 @@ PATIENCE_SECONDS = 30
 
 
 def _sits_in_a_transaction(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     app = Outlast(path).open()
@@ -36,7 +37,7 @@ def _sits_in_a_transaction(path: str) -> None:
 
     say("ready")
     hear()
-    _probe.arm(stay)
+    probe_points.arm(stay)
     app.enqueue("work")
 
 

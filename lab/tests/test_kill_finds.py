@@ -68,7 +68,7 @@ PLANTED = {
         "engine/recover.py",
         "        if not session.settings.recovers:\n            for name",
         # Its own marker is that of a process that lives; what the file's rows tell is not asked.
-        "        from outlast.store.sqlite.marker import how_it_was_left\n\n"
+        "        from outlast.store.sqlite.side_folder.session_marker import how_it_was_left\n\n"
         "        told = how_it_was_left(self._store._folder, self._store._workspace)\n"
         "        if not session.settings.recovers or told.stop != 'unclean':\n"
         "            for name",

@@ -10,9 +10,9 @@ import pytest
 from outlast.clock import Instant
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Status, Transition
+from outlast.store.ops import expiry, orphans, recovery, settle
+from outlast.store.ops.recovery_pass import Round, Sweep, Tally, alike
 from outlast.store.records import Settlement
-from outlast.store.sqlite import expiry, heal, orphans, settle
-from outlast.store.sqlite.heal_round import Round, Sweep, Tally, alike
 from outlast.store.sqlite.transaction import Transaction, int_array
 from outlast_lab import model
 from outlast_lab.experiment import Finding, Plan
@@ -97,7 +97,7 @@ def lease_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     def early(tx: Transaction, now: Instant, limit: int, *kinds: Any) -> Any:
         return really(tx, now._replace(mono_ms=now.mono_ms + 1), limit, *kinds)
 
-    for module in (orphans, heal):
+    for module in (orphans, recovery):
         monkeypatch.setattr(module, "expired", early)
 
 
@@ -105,7 +105,7 @@ def lease_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Healing moves what it found by reading, without looking again once it may write."""
 
-    def in_two(self: heal.Healer, this: Round, tally: Tally, sweep: Sweep) -> None:
+    def in_two(self: recovery.Healer, this: Round, tally: Tally, sweep: Sweep) -> None:
         def find(tx: Transaction) -> list[settle.Alike]:
             return alike(sweep.find(tx, this.policy.batch), sweep.cause)
 
@@ -117,7 +117,7 @@ def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
             tally.add([], self._write("heal", partial(taken, found=found)))
         self._write("heal", lambda tx: sweep.last(tx, []))
 
-    monkeypatch.setattr(heal.Healer, "_in_batches", in_two)
+    monkeypatch.setattr(recovery.Healer, "_in_batches", in_two)
 
 
 @pytest.mark.proves("TST-38")

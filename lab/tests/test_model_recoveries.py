@@ -7,9 +7,9 @@ import pytest
 
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Transition
+from outlast.store.ops import orphans, recovery
+from outlast.store.ops.recovery_pass import Round
 from outlast.store.records import RecoveryPolicy
-from outlast.store.sqlite import heal, orphans
-from outlast.store.sqlite.heal_round import Round
 from outlast_lab.model.simulation import Run, drawn
 
 pytestmark = pytest.mark.timeout(600)
@@ -20,7 +20,7 @@ MOST_CASES = 60
 @pytest.fixture
 def nothing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery takes back what its policy says a person has to look at."""
-    for module in (orphans, heal):
+    for module in (orphans, recovery):
         monkeypatch.setattr(module, "kinds_concerned", lambda policy: orphans.ALL_KINDS)
 
 
@@ -45,12 +45,12 @@ def kinds_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def force_is_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reclaiming takes living leases though nobody said so."""
-    really = heal.Healer.reclaim
+    really = recovery.Healer.reclaim
 
-    def forced(self: heal.Healer, this: Round, silent_ms: int, is_forced: bool) -> int:
+    def forced(self: recovery.Healer, this: Round, silent_ms: int, is_forced: bool) -> int:
         return really(self, this, silent_ms, True)
 
-    monkeypatch.setattr(heal.Healer, "reclaim", forced)
+    monkeypatch.setattr(recovery.Healer, "reclaim", forced)
 
 
 def _first_broken(folder: Path, world: str) -> Run:

@@ -112,7 +112,7 @@ transaction.sql = lambda name: text if name == "add_checkpoint" else _real(name)
 """
 STOPPED_IS_DEAD = """
 from outlast import _host
-from outlast.store.sqlite.lockfile import ProbedLock
+from outlast.store.sqlite.presence.worker_lock_file import ProbedLock
 ProbedLock.owner_is_dead = lambda self: True
 """
 NOBODY_IS_NAMED = """

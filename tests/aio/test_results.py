@@ -16,7 +16,7 @@ from outlast import (
     TaskFailed,
     TaskNotFound,
 )
-from outlast.engine import vigil
+from outlast.app import waiting as vigil
 from outlast.store.sqlite.reads import SqliteReads
 from tests.aio.test_cancelling import until
 from tests.support.children import Child

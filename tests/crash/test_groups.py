@@ -19,9 +19,9 @@ from outlast import (
     Outlast,
     StoreError,
     TaskNotFound,
-    _probe,
 )
-from outlast.aio.lease import AsyncLease
+from outlast.app.aio.lease import AsyncLease
+from outlast.host import probe_points
 from outlast_lab.chaos.crowd import result_of
 from outlast_lab.history import read_history
 from outlast_lab.invariants import violations
@@ -41,9 +41,9 @@ EIO, ENOSPC = 5, 28
 def passed() -> Iterator[list[str]]:
     """Every probe that was passed."""
     names: list[str] = []
-    _probe.arm(names.append)
+    probe_points.arm(names.append)
     yield names
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 def adding(app: Outlast, task_id: str, **options: Any) -> Callable[[], str]:
@@ -135,7 +135,8 @@ def _forms_a_group_on_a_failing_disk(
     path: str, ids: list[str], code: int, between: list[str], at: str
 ) -> None:
     """Between two probes the log cannot be written; a small cache writes it early."""
-    from outlast import OutcomeUnknown, Outlast, _probe
+    from outlast import OutcomeUnknown, Outlast
+    from outlast.host import probe_points
     from outlast_lab.kill.writes import watch_writes
     from tests.store.hand import store_of
     from tests.support.childside import say
@@ -156,7 +157,7 @@ def _forms_a_group_on_a_failing_disk(
     watch_writes(spoil)
     app = Outlast(path).open()
     store_of(app)._database.writer._connection.pragma("cache_size", 50)
-    _probe.arm(look)
+    probe_points.arm(look)
     answers = in_one_group(
         app,
         "first",
@@ -166,7 +167,7 @@ def _forms_a_group_on_a_failing_disk(
         ],
     )
     failing = False
-    _probe.arm(None)
+    probe_points.arm(None)
     words = ["unknown" if isinstance(one, OutcomeUnknown) else str(one) for one in answers]
     say([words, passed.count("group.begun"), passed.count("group.committed")])
     say([app.resolve(one) is not None for one in ids])

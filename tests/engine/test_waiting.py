@@ -18,9 +18,9 @@ from outlast import (
     TaskFailed,
     TaskNotFound,
 )
-from outlast.engine import vigil
+from outlast.app import waiting as vigil
 from outlast.store.sqlite.statements import sql
-from outlast.store.sqlite.waiter import Waiter
+from outlast.store.sqlite.wakeups.listener import Waiter
 from outlast.testing import ManualClock
 from tests.store.trace import Ran, Trace
 from tests.support.children import Child

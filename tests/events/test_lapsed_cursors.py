@@ -7,7 +7,7 @@ import pytest
 
 from outlast import Cursor, Outlast
 from outlast.clock import Instant
-from outlast.store.sqlite import cursors
+from outlast.store.ops import cursors
 from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction, int_array
 from outlast.testing import ManualClock

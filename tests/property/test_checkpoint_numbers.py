@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast import Outlast, Settings
-from outlast.engine.lease import Lease
+from outlast.app.lease import Lease
 from outlast.testing import ManualClock
 from outlast_lab.model.process import StandInProcess
 

@@ -14,8 +14,8 @@ from outlast import (
     Outlast,
     SecondSqliteCopy,
 )
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
 from tests.store.trace import Trace

@@ -9,10 +9,10 @@ import pytest
 from outlast import Settings
 from outlast.store.records import FlushResult
 from outlast.store.sqlite.background import Background
-from outlast.store.sqlite.flush import Flusher
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.operation import Operation
 from outlast.store.sqlite.pending import Group
+from outlast.store.sqlite.wal import Flusher
 from tests.store.test_group_commit import PATIENCE_SECONDS, Disk
 
 

@@ -126,17 +126,18 @@ def test_a_constraint_error_surfaces_at_once_whatever_it_says(
 
 
 def _stops_amid_its_claim(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
         if name == "claim.updated":
-            _probe.arm(None)
+            probe_points.arm(None)
             say(name)
             hear()
 
     app = Outlast(path).open()
-    _probe.arm(pause)
+    probe_points.arm(pause)
     say([lease.task_id for lease in app.claim("first")])
     hear()
 

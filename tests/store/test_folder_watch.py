@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast import _host
-from outlast.store.sqlite.folder_watch import FolderWatch
+from outlast.host import kernel
+from outlast.store.sqlite.wakeups.folder_watch import FolderWatch
 
 
 def _make(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_without_the_kernels_word_it_is_never_quiet(
         refusals.append("no more")
         raise OSError(24, "no more watches")
 
-    monkeypatch.setattr(_host, "watch_names", refuse)
+    monkeypatch.setattr(kernel, "watch_names", refuse)
     watch = FolderWatch(str(folders[0]))
     for _ in range(3):
         watch.listen()

@@ -13,8 +13,8 @@ import pytest
 
 from outlast import Outlast, QueueStalled, Settings
 from outlast.store.sqlite import gate
-from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from tests.store.hand import store_of
 from tests.store.waking import wait_until
 from tests.support.children import Child

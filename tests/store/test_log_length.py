@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import Outlast, _host
+from outlast import Outlast
+from outlast.host import kernel
 from outlast.store.sqlite import log_length, words
 from tests.store.hand import Hand, store_of
 
@@ -96,7 +97,7 @@ def test_what_cannot_be_mapped_is_nothing(
     (tmp_path / "index").write_bytes(bytes(100))
     with (tmp_path / "index").open("rb") as file:
         assert words.mapped_index(file.fileno(), 5) is not None
-        monkeypatch.setattr(_host, "c_library", lambda: library)
+        monkeypatch.setattr(kernel, "c_library", lambda: library)
         assert words.mapped_index(file.fileno(), 5) is None
 
 

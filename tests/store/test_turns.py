@@ -14,8 +14,8 @@ import pytest
 from outlast import Outlast
 from outlast.store.sqlite import turns
 from outlast.store.sqlite.bell import Bell
-from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.turns import Turns
 from tests.store.hand import store_of
 from tests.store.waking import wait_until

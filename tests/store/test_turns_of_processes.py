@@ -8,7 +8,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.store.sqlite.bell import Bell
-from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from tests.store.hand import store_of
 from tests.store.waking import wait_until
 from tests.support.children import Child
@@ -59,7 +59,8 @@ def _dies_at_the_gate(path: str) -> None:
     import os
     import signal
 
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     def die(name: str) -> None:
@@ -71,7 +72,7 @@ def _dies_at_the_gate(path: str) -> None:
     app = Outlast(path).open()
     say("open")
     hear()
-    _probe.arm(die)
+    probe_points.arm(die)
     app.enqueue("work", id="lost")
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.store.sqlite import wake, words
-from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite import words
 from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.wakeups import notify
+from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.hand import store_of
 from tests.store.waking import WORK, make_folder
 
@@ -25,8 +26,8 @@ class Committer:
         self._gate = WriteGate(folder, 60, 60)
         self.wakeups = Wakeups(folder)
         self.wakeups.heed(self._gate.words)
-        monkeypatch.setattr(wake, "monotonic", lambda: self.now)
-        monkeypatch.setattr(wake, "stat", self._stat)
+        monkeypatch.setattr(notify, "monotonic", lambda: self.now)
+        monkeypatch.setattr(notify, "stat", self._stat)
 
     def _stat(self, what: Any) -> os.stat_result:
         self.looks += 1
@@ -82,7 +83,7 @@ def test_one_who_begins_to_listen_is_told_by_the_next_commit(
 def test_one_who_cannot_write_a_word_is_told_twenty_milliseconds_later(
     committer: Committer, listener: Wakeups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wake, "change_in", lambda path, place: None)
+    monkeypatch.setattr(notify, "change_in", lambda path, place: None)
     with listener.waiter(WORK) as waiter:
         committer.now += 0.019
         committer.tells()

@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outlast import _host, _probe
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.clock import Clock, Instant, SystemClock
+from outlast.host import kernel, probe_points
 from outlast.settings import Settings
 from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import ANSWERED, LEFT, Line, LineFile
@@ -179,7 +179,7 @@ class Actor:
         """Stop yourself at the nth passing of a point: a probe, or a look at the clock."""
         self._stops_at = (point, nth)
         self._passed.clear()
-        _probe.arm(self._passes)
+        probe_points.arm(self._passes)
 
     def passes_by(self) -> list[str]:
         """The points that were passed since."""
@@ -246,7 +246,7 @@ def _host_clock() -> Callable[[], float]:
     Worked out here and not asked of the library, for it is the library that is on trial.
     """
     offset_seconds = 0.0
-    for line in (_host.read_text("/proc/self/timens_offsets") or "").splitlines():
+    for line in (kernel.read_text("/proc/self/timens_offsets") or "").splitlines():
         name, seconds, nanoseconds = line.split()
         if name == "monotonic":
             offset_seconds = int(seconds) + int(nanoseconds) / 1e9
@@ -283,7 +283,7 @@ def _fork(control: socket.socket, descriptor: int, wanted_pid: int | None) -> in
             Path(LAST_PID).write_text(str(wanted_pid - 1), encoding="ascii")
     pid = os.fork()
     if pid == 0:
-        _host.die_with_parent(company_pid)
+        kernel.die_with_parent(company_pid)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()
         try:

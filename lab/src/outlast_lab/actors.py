@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from outlast import _host
+from outlast.host import kernel
 from outlast_lab.acting import LONGEST_LETTER
 
 PATIENCE_SECONDS = 30.0
@@ -154,7 +154,7 @@ def _stands_still(pid: int) -> bool:
         threads = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
         raise NoAnswer(f"process {pid} has ended") from None
-    found = [_host.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
+    found = [kernel.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
     return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in found)
 
 
@@ -268,7 +268,7 @@ class Company:
     def _seen_from_here(self, pid: int) -> int:
         """The pid by which this process knows an actor of a company with pids of its own."""
         for one in _descendants_of_who_may_be_gone(self._process.pid):
-            status = _host.read_text(f"/proc/{one}/status") or ""
+            status = kernel.read_text(f"/proc/{one}/status") or ""
             for line in status.splitlines():
                 name, *pids = line.split()
                 if name == "NSpid:" and int(pids[-1]) == pid:
@@ -325,7 +325,7 @@ def _descendants_of_who_may_be_gone(pid: int) -> Iterator[int]:
 
 def _descendants(pid: int) -> Iterator[int]:
     for thread in os.listdir(f"/proc/{pid}/task"):
-        for child in (_host.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
+        for child in (kernel.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
             yield int(child)
             yield from _descendants_of_who_may_be_gone(int(child))
 
@@ -335,7 +335,7 @@ def clerk_of(worker_pid: int) -> int:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         for pid in _descendants_of_who_may_be_gone(worker_pid):
-            if "outlast._clerk" in (_host.read_text(f"/proc/{pid}/cmdline") or ""):
+            if "outlast.app.store_process_main" in (kernel.read_text(f"/proc/{pid}/cmdline") or ""):
                 return pid
         time.sleep(_LOOK_SECONDS)
     raise NoAnswer(f"worker {worker_pid} has no clerk")

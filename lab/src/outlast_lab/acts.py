@@ -18,7 +18,7 @@ from outlast_lab.wholeness import Violation
 from outlast_lab.witness import Witness
 
 if TYPE_CHECKING:
-    from outlast.domain.acts import Forced
+    from outlast.domain.operator_acts import Forced
 
 FORCE, FORCE_MANY, APPROVE = "force", "force_many", "approve"
 FORCING = (FORCE, FORCE_MANY)

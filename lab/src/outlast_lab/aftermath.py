@@ -6,7 +6,7 @@ To be called in a process that may open the store by Outlast; the file itself is
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.clock import Clock
 from outlast.errors import OutlastError
 from outlast_lab.replay import FINAL

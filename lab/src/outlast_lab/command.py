@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outlast.cli.command import Common, Verb, with_common
 from outlast.cli.exits import Exit
-from outlast.cli.text import safe
-from outlast.cli.verbs import Common, Verb, with_common
-from outlast.cli.views import Lines, Table, View, show
+from outlast.cli.output.text import safe
+from outlast.cli.output.views import Lines, Table, View, show
 from outlast_lab.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:

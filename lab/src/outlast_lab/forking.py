@@ -2,7 +2,7 @@
 
 import gc
 
-from outlast.api import backend
+from outlast.app.app import backend
 
 
 def ready_to_fork() -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from outlast import _probe
+from outlast.host import probe_points
 from outlast_lab.inside import operations_waiting
 from outlast_lab.witness import Witness
 
@@ -18,7 +18,7 @@ def in_one_group(one: Witness, first: str, *calls: Callable[[], Any]) -> None:
     An enqueue of `first` is held inside its own transaction until all of them are queued.
     """
     inside, queued = threading.Event(), threading.Event()
-    armed = _probe.armed()
+    armed = probe_points.armed()
 
     def hold_the_first(name: str) -> None:
         if armed is not None:
@@ -27,7 +27,7 @@ def in_one_group(one: Witness, first: str, *calls: Callable[[], Any]) -> None:
             inside.set()
             queued.wait(PATIENCE_SECONDS)
 
-    _probe.arm(hold_the_first)
+    probe_points.arm(hold_the_first)
     try:
         leader = threading.Thread(target=lambda: one.enqueue(first), daemon=True)
         leader.start()
@@ -44,7 +44,7 @@ def in_one_group(one: Witness, first: str, *calls: Callable[[], Any]) -> None:
             thread.join(PATIENCE_SECONDS)
     finally:
         queued.set()
-        _probe.arm(armed)
+        probe_points.arm(armed)
 
 
 def _all_are_queued(one: Witness, threads: list[threading.Thread]) -> bool:

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outlast.engine.context import Context
-from outlast.engine.functions import FunctionOptions, TaskFunction
 from outlast.errors import OutlastError
+from outlast.tasks.context import Context
+from outlast.tasks.functions import FunctionOptions, TaskFunction
 
 _LOOK_SECONDS = 0.005
 _LONGEST_SECONDS = 120.0

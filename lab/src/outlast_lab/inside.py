@@ -4,10 +4,10 @@
 
 from typing import TYPE_CHECKING, cast
 
-from outlast.engine.detector import Detector
+from outlast.maintenance.loop import Detector
 
 if TYPE_CHECKING:
-    from outlast.api import Outlast
+    from outlast.app.app import Outlast
     from outlast.store.sqlite.store import SqliteStore
 
 

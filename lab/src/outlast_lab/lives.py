@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import apsw
 
-from outlast import _probe
-from outlast.api import Outlast
-from outlast.engine.lease import Lease
+from outlast.app.app import Outlast
+from outlast.app.lease import Lease
 from outlast.errors import PermanentError
+from outlast.host import probe_points
 from outlast.settings import Settings
 from outlast_lab.grouping import in_one_group
 from outlast_lab.history import KILLED, Write, host_seconds
@@ -118,7 +118,7 @@ def half_migrated(path: Path, write: Write) -> None:
         if seen.count("migrate.committed") == 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _probe.arm(kill_at_the_second)
+    probe_points.arm(kill_at_the_second)
     Outlast(path, clock=SetClock()).open()
 
 

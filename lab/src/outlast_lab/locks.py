@@ -16,8 +16,8 @@ from outlast_lab.wholeness import Violation
 from outlast_lab.witness import Witness
 
 if TYPE_CHECKING:
-    from outlast.engine.lease import Lease
-    from outlast.engine.locks import NamedLock
+    from outlast.app.lease import Lease
+    from outlast.app.named_lock import NamedLock
 
 ACQUIRE, EXTEND, RELEASE, FORCE = "lock_acquire", "lock_extend", "lock_release", "lock_force"
 MARK_DEAD = "mark_dead"

@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-from outlast.engine.lease import Lease
-from outlast.engine.run import Ended
+from outlast.app.lease import Lease
 from outlast.store.new_tasks import NewTask
 from outlast.store.records import Claimed, TaskTrace, Trace
+from outlast.tasks.execute import Ended
 from outlast_lab.inside import store_of
 from outlast_lab.witness import Witness
 

@@ -16,8 +16,8 @@ from outlast_lab.history import ANSWERED, ASKS, LEFT, Line, Write, host_seconds
 from outlast_lab.inside import look_for_the_dead, store_of
 
 if TYPE_CHECKING:
-    from outlast.api import Outlast
-    from outlast.engine.lease import Lease
+    from outlast.app.app import Outlast
+    from outlast.app.lease import Lease
 
 Statement = tuple[str, Sequence[Any]]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from outlast.aio import AsyncOutlast
+from outlast.app.aio import AsyncOutlast
 from outlast_lab.chaos.crowd import KINDS, QUEUES, payload_by, result_of
 from outlast_lab.witness import Witness
 
 if TYPE_CHECKING:
-    from outlast.aio.lease import AsyncLease
+    from outlast.app.aio.lease import AsyncLease
 
 LEASE_SECONDS = 3
 

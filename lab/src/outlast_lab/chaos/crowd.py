@@ -9,7 +9,7 @@ from outlast_lab.locks import Locker
 from outlast_lab.witness import Witness
 
 if TYPE_CHECKING:
-    from outlast.engine.lease import Lease
+    from outlast.app.lease import Lease
 
 # Long enough for work that is settled, short enough for work that is forgotten to come back.
 LEASE_SECONDS = (0.5, 3)

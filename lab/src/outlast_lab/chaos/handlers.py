@@ -10,13 +10,13 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from outlast.engine.context import Context
 from outlast.errors import GiveBack
+from outlast.tasks.context import Context
 from outlast_lab.chaos.crowd import result_of
 from outlast_lab.history import Line, LineFile
 
 if TYPE_CHECKING:
-    from outlast.api import Outlast
+    from outlast.app.app import Outlast
 
 WORKER = "OUTLAST_LAB_WORKER"
 FOLDER = "OUTLAST_LAB_FOLDER"

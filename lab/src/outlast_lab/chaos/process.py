@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from outlast import _host
-from outlast.aio import AsyncOutlast
-from outlast.api import Outlast
+from outlast.app.aio import AsyncOutlast
+from outlast.app.app import Outlast
+from outlast.host import kernel
 from outlast.settings import Settings
 from outlast_lab.chaos import handlers
 from outlast_lab.chaos.commands import Shell
@@ -205,7 +205,7 @@ def main() -> None:
     """Read who we are and be it."""
     given = json.loads(sys.argv[1])
     # A laboratory that is killed takes its crowd along.
-    _host.die_with_parent(given["parent"])
+    kernel.die_with_parent(given["parent"])
     program = Program(*given["program"])
     here = Here(program, Path(given["path"]), Path(given["folder"]), given["seed"])
     signal.signal(signal.SIGTERM, here.ask_to_stop)

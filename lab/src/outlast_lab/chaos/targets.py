@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast import _host
+from outlast.host import kernel
 
 _STOP_SECONDS = 0.1
 _LOOK_SECONDS = 0.001
@@ -32,8 +32,10 @@ def targets_below(pid: int) -> list[Target]:
     found: list[Target] = []
     for one in _descendants(pid):
         with suppress(OSError):
-            command = _host.read_text(f"/proc/{one}/cmdline") or ""
-            found.append(Target(one, os.pidfd_open(one), "outlast._clerk" in command))
+            command = kernel.read_text(f"/proc/{one}/cmdline") or ""
+            found.append(
+                Target(one, os.pidfd_open(one), "outlast.app.store_process_main" in command)
+            )
     # A pid that is still below it after the descriptor was opened was nobody else's in between.
     still = set(_descendants(pid))
     let_go(one for one in found if one.pid not in still)
@@ -66,7 +68,7 @@ def keep_others_out(path: Path, targets: Iterable[Target]) -> bool:
     """Whether one of them has the lock that every writer of a store needs, or the gate's."""
     pids = {one.pid for one in targets}
     gate = path.with_name(f"{path.name}-outlast") / "gate"
-    return bool(pids & {*_host.flock_holders(gate), *_writers(path)})
+    return bool(pids & {*kernel.flock_holders(gate), *_writers(path)})
 
 
 def _writers(path: Path) -> set[int]:
@@ -77,7 +79,7 @@ def _writers(path: Path) -> set[int]:
         return set()
     tail = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     pids = set()
-    for line in (_host.read_text("/proc/locks") or "").splitlines():
+    for line in (kernel.read_text("/proc/locks") or "").splitlines():
         fields = line.split()
         if "->" in fields or fields[1] != "POSIX" or fields[3] != "WRITE" or fields[5] != tail:
             continue
@@ -91,7 +93,7 @@ def _descendants(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            for child in (_host.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
+            for child in (kernel.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
                 found += [int(child), *_descendants(int(child))]
     return found
 
@@ -101,5 +103,5 @@ def _stands_still(pid: int) -> bool:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return True
-    texts = [_host.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
+    texts = [kernel.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
     return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in texts)

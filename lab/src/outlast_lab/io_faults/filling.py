@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast_lab.history import Line, LineFile
 from outlast_lab.io_faults.trial import NOTE, UnderWay, go_on
 from outlast_lab.lives import SETTINGS, nth

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.clock import Clock
 from outlast.errors import OutlastError
 from outlast_lab import lives

@@ -14,7 +14,7 @@ from importlib import import_module, reload
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast_lab.acts import FORCE_MANY
 from outlast_lab.history import Call, LineFile, host_seconds
 from outlast_lab.kill import jobs, workers

@@ -8,8 +8,8 @@ import asyncio
 import os
 import time
 
-from outlast.api import Outlast
-from outlast.engine.context import Context
+from outlast.app.app import Outlast
+from outlast.tasks.context import Context
 from outlast_lab.history import LineFile
 
 STORE_VARIABLE = "LABORATORY_STORE"

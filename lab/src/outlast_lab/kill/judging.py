@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.clock import SystemClock
 from outlast.errors import OutlastError
 from outlast_lab.aftermath import changed_tables

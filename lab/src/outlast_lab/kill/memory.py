@@ -15,8 +15,8 @@ from pathlib import Path
 
 import apsw
 
-from outlast import _host
 from outlast.errors import OutlastError
+from outlast.host import kernel
 from outlast_lab.history import ANSWERED, Line, LineFile
 from outlast_lab.kill.cases import Cases, Judgement, Room, remember
 from outlast_lab.kill.judging import (
@@ -207,5 +207,5 @@ def try_killing(room: Room, database: Path, text: str) -> Judgement:
 
 def _resident_kib(pid: int) -> int:
     """What a process has taken; 0 of one that is gone."""
-    text = _host.read_text(f"/proc/{pid}/statm")
+    text = kernel.read_text(f"/proc/{pid}/statm")
     return int(text.split()[1]) * resource.getpagesize() // _KIB if text else 0

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.errors import OutlastError
 from outlast_lab.history import LineFile
 from outlast_lab.kill.cases import Cases, Judgement, Room, remember

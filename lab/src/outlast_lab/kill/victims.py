@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.errors import PermanentError
 from outlast.settings import Settings
 from outlast_lab.history import LineFile

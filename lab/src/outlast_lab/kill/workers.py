@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from outlast import _host
-from outlast.api import Outlast
+from outlast.app.app import Outlast
+from outlast.host import kernel
 from outlast_lab.history import Line, LineFile, read_lines
 from outlast_lab.kill import jobs
 from outlast_lab.kill.cases import Cases, Judgement, Room, remember
@@ -130,7 +130,7 @@ def _stop(worker: Actor) -> None:
 
 def _has_ended(pid: int) -> bool:
     """Whether it is gone, or a corpse that the stage has not buried yet."""
-    found = _host.process_stat(pid)
+    found = kernel.process_stat(pid)
     return found is None or found[0] in "ZX"
 
 
@@ -209,10 +209,10 @@ def clerk_of(pid: int) -> int | None:
     """A worker's clerk as the kernel knows it: the child that runs the clerk's program."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            children = _host.read_text(f"/proc/{pid}/task/{thread}/children") or ""
+            children = kernel.read_text(f"/proc/{pid}/task/{thread}/children") or ""
             for child in map(int, children.split()):
-                command = _host.read_text(f"/proc/{child}/cmdline") or ""
-                if "outlast._clerk" in command and not _has_ended(child):
+                command = kernel.read_text(f"/proc/{child}/cmdline") or ""
+                if "outlast.app.store_process_main" in command and not _has_ended(child):
                     return child
     return None
 

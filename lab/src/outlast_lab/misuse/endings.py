@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.settings import Settings
 from outlast_lab.misuse.scene import Case, Scene
 from outlast_lab.witness import Witness

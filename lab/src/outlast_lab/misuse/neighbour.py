@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from outlast import _host
-from outlast.api import Outlast
+from outlast.app.app import Outlast
+from outlast.host import kernel
 from outlast_lab.history import KILLED, LineFile, host_seconds
 from outlast_lab.witness import Witness
 
@@ -31,7 +31,7 @@ class Neighbour:
         case_pid = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _host.die_with_parent(case_pid)
+            kernel.die_with_parent(case_pid)
             ours.close()
             _serve(theirs, path, records, name)
         theirs.close()

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast_lab.misuse.scene import Case, NotHere, Scene
 from outlast_lab.witness import Witness
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from outlast import _host, _probe
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.errors import OutlastError
+from outlast.host import kernel, probe_points
 from outlast.settings import Settings
 from outlast_lab.history import ANSWERED, Line, LineFile
 from outlast_lab.misuse.neighbour import Neighbour
@@ -123,11 +123,11 @@ class Scene:
                 reached.append(name)
                 act()
 
-        _probe.arm(once)
+        probe_points.arm(once)
         try:
             yield
         finally:
-            _probe.arm(None)
+            probe_points.arm(None)
         self.must(reached, f"{probe} was not passed")
 
     def in_a_process(self, act: Callable[[], None]) -> int:
@@ -137,7 +137,7 @@ class Scene:
         if pid == 0:
             status = 1
             try:
-                _host.die_with_parent(case_pid)
+                kernel.die_with_parent(case_pid)
                 act()
                 status = 0
             except BaseException:

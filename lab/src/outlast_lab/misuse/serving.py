@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from outlast import _host
+from outlast.host import kernel
 from outlast_lab.aftermath import after_reopening
 from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import read_history
@@ -38,7 +38,7 @@ _steps: list[int] = []
 
 def serve() -> None:
     """One case after another, each in a process of its own."""
-    _host.die_with_parent(int(sys.argv[1]))
+    kernel.die_with_parent(int(sys.argv[1]))
     signal.signal(signal.SIGTERM, _leave)
     # Now, for processes that give up their rights cannot read modules everywhere.
     ready_to_fork()
@@ -94,7 +94,7 @@ def in_a_process(folder: Path, step: str, act: Callable[[], list[str]]) -> dict[
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        _host.die_with_parent(stage_pid)
+        kernel.die_with_parent(stage_pid)
         _be_the_step(folder, answer, act)
     _steps.append(pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])

@@ -9,8 +9,8 @@ from typing import Any
 
 import apsw
 
-from outlast import _host
-from outlast.api import Outlast
+from outlast.app.app import Outlast
+from outlast.host import kernel
 from outlast_lab.misuse.scene import Broken, Case, NotHere, Scene, listing
 
 NOBODY = 65534
@@ -62,7 +62,7 @@ def newer(scene: Scene) -> None:
 
 def network(scene: Scene) -> None:
     """The kernel's mount table is said to call it nfs4: the refusal is tried, not the detection."""
-    vars(_host)["filesystem_type"] = lambda path: "nfs4"
+    vars(kernel)["filesystem_type"] = lambda path: "nfs4"
     before = listing(scene.folder)
     scene.must_raise("NetworkFilesystem", Outlast(scene.path).open)
     scene.must_raise("NetworkFilesystem", lambda: Outlast(scene.path).enqueue("work"))

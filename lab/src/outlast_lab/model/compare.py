@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast.domain.task import Task as SeenTask
 from outlast_lab.model.records import Task
 from outlast_lab.model.reference import Model

@@ -18,30 +18,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
+from outlast.app.handle import StoreHandle
 from outlast.clock import Clock, Instant
-from outlast.engine.functions import Functions
-from outlast.engine.handle import StoreHandle
-from outlast.engine.intake import Intake
-from outlast.engine.session import Session
 from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.new_tasks import NewTask
 from outlast.store.records import Batch, Opened, Principal
+from outlast.store.session import Session
 from outlast.store.sqlite.database import Database
-from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.holding import Holding
-from outlast.store.sqlite.liveness import Incarnation
-from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.pending import Pending
+from outlast.store.sqlite.presence.own import Holding
+from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.registry import Registry
 from outlast.store.sqlite.short_way import ShortWay
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.users_lock import OpenersLock
 from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction
+from outlast.tasks.checked_enqueue import Intake
+from outlast.tasks.functions import Functions
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast_lab.model.drawing import PROFILES, Drawing
 from outlast_lab.model.exact import ExactWorld
 from outlast_lab.model.script import ARROW, Broken, Script, Step

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from outlast import _host
+from outlast.host import kernel
 from outlast_lab.history import Line, LineFile, Write, read_lines
 from outlast_lab.power import carelessness
 from outlast_lab.power.own_lives import ALL_LIVES
@@ -80,7 +80,7 @@ def in_a_process(act: Callable[[], None]) -> None:
     parent_pid = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _host.die_with_parent(parent_pid)
+        kernel.die_with_parent(parent_pid)
         signal.alarm(_PATIENCE_SECONDS)
         try:
             act()

@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from outlast import _host
 from outlast.clock import Instant
-from outlast.store.sqlite.lockfile import ProbedLock
+from outlast.host import kernel
+from outlast.store.sqlite.presence.worker_lock_file import ProbedLock
 from outlast_lab import markers
 from outlast_lab.set_clock import SetClock
 
@@ -42,7 +42,7 @@ class BootClock:
 def begin_boot(boot: int) -> None:
     """From here on this process lives in another boot of the same host, with the same disk."""
     boot_id = f"00000000-0000-4000-8000-{boot:012}"
-    vars(_host)["boot_id"] = lambda: boot_id
+    vars(kernel)["boot_id"] = lambda: boot_id
     probe = ProbedLock.__init__
 
     def probe_what_stayed(self: ProbedLock, path: Path | str, inode: int) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.api import Outlast
+from outlast.app.app import Outlast
 from outlast_lab.history import Write, history_of
 from outlast_lab.invariants import violations
 from outlast_lab.lives import SETTINGS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast import _host
+from outlast.host import kernel
 from outlast_lab.actors import (
     PATIENCE_SECONDS,
     Actor,
@@ -237,7 +237,7 @@ def _writes_of(scene: Scene, handler_pid: int) -> dict[str, str] | None:
 
 
 def _lives(pid: int) -> bool:
-    found = _host.process_stat(pid)
+    found = kernel.process_stat(pid)
     return found is not None and found[0] not in "ZX"
 
 

@@ -10,7 +10,7 @@ import select
 from contextlib import suppress
 from typing import Self
 
-from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 _UNREAD_RINGS = 4096
 

@@ -9,9 +9,9 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from time import monotonic
 from typing import ClassVar
 
-from outlast import _host
 from outlast.errors import QueueStalled, StoreError, StoreUnwritable
-from outlast.store.sqlite.files import SideFolder
+from outlast.host import kernel
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.turns import Turns
 from outlast.store.sqlite.words import GATE, change, mapped
 
@@ -76,7 +76,7 @@ class Patience:
         waited_seconds = time.monotonic() - self._blockage.met(tried_seconds)
         if waited_seconds > self._stall_seconds:
             pid = self._culprit()
-            state = _host.process_state_word(pid) if pid else ""
+            state = kernel.process_state_word(pid) if pid else ""
             if state or waited_seconds > self._timeout_seconds:
                 raise QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
         self._sleep(self._wait_seconds * random.uniform(0.5, 1.0))
@@ -206,9 +206,9 @@ class WriteGate:
     def _culprit(self) -> int | None:
         """Who has the gate, unless it waits for a stopped process itself."""
         blocker = self.blocker_pid()
-        if blocker is not None and _host.process_state_word(blocker):
+        if blocker is not None and kernel.process_state_word(blocker):
             return blocker
-        holders = [pid for pid in _host.flock_holders(self._path) if pid != os.getpid()]
+        holders = [pid for pid in kernel.flock_holders(self._path) if pid != os.getpid()]
         return holders[0] if holders else None
 
     def close(self) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from outlast.domain.marks import FENCED_WRITES
+from outlast.domain.metric_marks import FENCED_WRITES
 from outlast.store.measuring import FOLD_WORTH, to_the_end
+from outlast.store.ops import metrics
 from outlast.store.records import Grant
-from outlast.store.sqlite import rollup
 from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.serving import Serving
 
@@ -24,9 +24,9 @@ class Measuring(Serving):
         return folded
 
     def _fold(self, least: int) -> int:
-        most = rollup.FOLDED_AT_ONCE
-        rest = self._read("measuring", lambda tx: rollup.rest(tx, most, least))
-        if rest is None or not self._write("fold", lambda tx: rollup.fold(tx, rest)):
+        most = metrics.FOLDED_AT_ONCE
+        rest = self._read("measuring", lambda tx: metrics.rest(tx, most, least))
+        if rest is None or not self._write("fold", lambda tx: metrics.fold(tx, rest)):
             return 0
         return rest.upto - rest.folded
 

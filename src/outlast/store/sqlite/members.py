@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from outlast.errors import OutlastError, StoreError
-from outlast.store.sqlite.connection import explained
+from outlast.store.sqlite.connect import explained
 from outlast.store.sqlite.operation import Together
 from outlast.store.sqlite.pending import DECIDED, Pending, all_ran
 from outlast.store.sqlite.transaction import Transaction

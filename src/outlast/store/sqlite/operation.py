@@ -8,9 +8,9 @@ import msgspec
 
 from outlast.clock import Instant
 from outlast.store.new_tasks import NewTask
-from outlast.store.sqlite.enqueue import add_tasks, add_together
+from outlast.store.ops.tasks import add_tasks, add_together
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.waiter import Topic
+from outlast.store.sqlite.wakeups.listener import Topic
 
 T = TypeVar("T")
 

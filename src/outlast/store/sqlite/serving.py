@@ -18,27 +18,27 @@ from outlast.errors import (
 )
 from outlast.logs import logger
 from outlast.settings import Settings
+from outlast.store.ops import locks, settle
+from outlast.store.ops.counters import Counts, add_to_counters
 from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
-from outlast.store.sqlite import locks, settle
 from outlast.store.sqlite.background import Background
-from outlast.store.sqlite.connection import in_our_words
-from outlast.store.sqlite.counts import Counts, add_to_counters
+from outlast.store.sqlite.connect import in_our_words
 from outlast.store.sqlite.database import Database
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.flush import Flusher, flush, flush_what_is_due
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.holding import Assisting, Holding
-from outlast.store.sqlite.marker import Marker
-from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
 from outlast.store.sqlite.pending import Group, Pending
+from outlast.store.sqlite.presence.own import Assisting, Holding
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.reentry import is_ours, refuse_inside
 from outlast.store.sqlite.short_way import ShortWay
+from outlast.store.sqlite.side_folder.session_marker import Marker
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.users_lock import OpenersLock
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.waiter import Topic
+from outlast.store.sqlite.wakeups.listener import Topic
+from outlast.store.sqlite.wal import Flusher, flush, flush_what_is_due
 
 T = TypeVar("T")
 

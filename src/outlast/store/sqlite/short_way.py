@@ -11,18 +11,18 @@ from time import monotonic
 
 import apsw
 
-from outlast import _probe
 from outlast.errors import OutcomeUnknown, SecondSqliteCopy, StoreReplaced
+from outlast.host import probe_points
 from outlast.store.new_tasks import NewTask
+from outlast.store.ops.tasks import ADD_ONE, SURELY_INLINE
 from outlast.store.sqlite.database import Database
-from outlast.store.sqlite.enqueue import ADD_ONE, SURELY_INLINE
-from outlast.store.sqlite.flush import Flusher
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.log_length import FRAMES
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.wakeups.notify import Wakeups
+from outlast.store.sqlite.wal import Flusher
 from outlast.store.sqlite.words import EARS, GATE
 from outlast.store.sqlite.writer import Writer
 
@@ -64,7 +64,7 @@ class ShortWay:
             or task[_NOT_BEFORE] is not None
             or task[_GROUP] is not None
             or (text is not None and len(text) > SURELY_INLINE)
-            or _probe.is_armed
+            or probe_points.is_armed
         ):
             return False
         is_stored = False

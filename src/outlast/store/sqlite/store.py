@@ -5,10 +5,10 @@ from operator import attrgetter
 from typing import TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.acts import Signature
 from outlast.domain.events import PARKED, UNPARKED
 from outlast.domain.lifecycle import Cause, Outcome, Parked
-from outlast.domain.marks import FENCED_WRITES
+from outlast.domain.metric_marks import FENCED_WRITES
+from outlast.domain.operator_acts import Signature
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
     InvalidTransition,
@@ -18,6 +18,11 @@ from outlast.errors import (
 from outlast.logs import logger
 from outlast.store.base import Ticking
 from outlast.store.new_tasks import NewTask
+from outlast.store.ops import checkpoints, settle, tasks
+from outlast.store.ops.events import add_event
+from outlast.store.ops.mark_dead import Undertaker
+from outlast.store.ops.recovery_pass import Round, Write
+from outlast.store.ops.rows import task_from
 from outlast.store.records import (
     Batch,
     Death,
@@ -29,12 +34,8 @@ from outlast.store.records import (
     Statement,
     Trace,
 )
-from outlast.store.sqlite import checkpoints, enqueue, settle
 from outlast.store.sqlite.beat import Beating
-from outlast.store.sqlite.declaring import Undertaker
-from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
-from outlast.store.sqlite.heal_round import Round, Write
 from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.measuring import Measuring
 from outlast.store.sqlite.operating import Operating
@@ -46,7 +47,6 @@ from outlast.store.sqlite.operation import (
 )
 from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.recovering import Recovering
-from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.subscribing import Subscribing
 from outlast.store.sqlite.transaction import Transaction
 
@@ -108,9 +108,9 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         """What brings rows of its own along is not merged with other callers'."""
 
         def operation(tx: Transaction) -> Ids:
-            ids = enqueue.add_tasks(tx, new, now)
+            ids = tasks.add_tasks(tx, new, now)
             if trace is not None:
-                enqueue.add_traces(tx, new, trace)
+                tasks.add_traces(tx, new, trace)
             if also and ids == [task.id for task in new]:
                 self._database.callers.run(also)
             return ids

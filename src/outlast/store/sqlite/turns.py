@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from outlast.store.sqlite.bell import Bell
-from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 # A turn ends with whichever comes first.
 _TURN_WRITES = 8

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
-from outlast import _host
-from outlast.store.sqlite.files import open_existing
+from outlast.host import kernel
+from outlast.store.sqlite.side_folder.side_folder import open_existing
 
 # Somebody had to wait for a writer; somebody listens for hints.
 GATE, EARS = 0, 1
@@ -53,7 +53,7 @@ def mapped_index(descriptor: int, count: int) -> Sequence[int] | None:
     Not by the standard library, which keeps a descriptor of its own: closing it would drop every
     POSIX lock that this process has on the file.
     """
-    library = _host.c_library()
+    library = kernel.c_library()
     if not hasattr(library, "mmap") or os.fstat(descriptor).st_size < 4 * count:
         return None
     import ctypes

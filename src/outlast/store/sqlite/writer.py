@@ -8,14 +8,13 @@ from typing import Any
 
 import apsw
 
-from outlast import _host, _probe
-from outlast._probe import probe
 from outlast.errors import QueueStalled, SecondSqliteCopy, StoreError, StoreReplaced
+from outlast.host import kernel, probe_points
+from outlast.host.probe_points import probe
 from outlast.logs import logger
-from outlast.store.sqlite.connection import explained
-from outlast.store.sqlite.flush import flush
+from outlast.store.sqlite.connect import explained
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.gate import NEVER, Blockage, Patience, WriteGate
-from outlast.store.sqlite.guard import FileGuard
 from outlast.store.sqlite.log_length import FRAMES, log_words
 from outlast.store.sqlite.members import run_alone, run_members
 from outlast.store.sqlite.operation import Exclusive
@@ -23,6 +22,7 @@ from outlast.store.sqlite.pending import DECIDED, Group, Pending, all_succeed
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.reentry import is_ours
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wal import flush
 
 log = logger("outlast.store")
 
@@ -116,7 +116,7 @@ class Writer:
         connection, live = self._connection, None
         try:
             self._begin()
-            if _probe.is_armed:
+            if probe_points.is_armed:
                 probe(f"{_named_for(members)}.begun")
             if len(members) == 1:
                 live = run_alone(self.tx, members, self._path)
@@ -124,7 +124,7 @@ class Writer:
                 live = run_members(self.tx, members, self._path, merging)
             if not live:
                 return () if live is not None else _undecided(members)
-            if _probe.is_armed:
+            if probe_points.is_armed:
                 probe(f"{_named_for(members)}.written")
             self._commit(group, live)
         except apsw.Error as error:
@@ -133,7 +133,7 @@ class Writer:
             # Whatever ends an operation, a signal's exception too, leaves no transaction.
             if connection.in_transaction:
                 self._roll_back()
-        if _probe.is_armed:
+        if probe_points.is_armed:
             probe(f"{_named_for(members)}.committed")
         return ()
 
@@ -206,7 +206,7 @@ class Writer:
     def stalled(self) -> QueueStalled:
         """What to say when SQLite gave up on the wal-index; nothing was stored then."""
         pid = self._guard.blocker_pid()
-        state = _host.process_state_word(pid) if pid else ""
+        state = kernel.process_state_word(pid) if pid else ""
         return QueueStalled(pid, _SQLITE_TRIES_SECONDS, state, is_own=pid == os.getpid())
 
     @property
