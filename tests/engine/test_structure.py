@@ -148,7 +148,9 @@ def test_the_dependencies_are_few_and_sqlite_comes_from_apsw() -> None:
         for name in _imports(module)
         if name.split(".")[0] not in {*sys.stdlib_module_names, *NEWER_STANDARD_MODULES, "outlast"}
     }
-    assert {name for name, place in third_party if name not in EXTRAS.get(place, ())} <= set(declared)
+    assert {name for name, place in third_party if name not in EXTRAS.get(place, ())} <= set(
+        declared
+    )
 
 
 @pytest.mark.proves("API-09")

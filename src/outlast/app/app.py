@@ -16,6 +16,7 @@ from outlast.app.metrics import Measuring
 from outlast.app.operators import Operating
 from outlast.app.recovery import Mending
 from outlast.app.store_path import database_path
+from outlast.app.tracing import Traceable
 from outlast.app.waiting import claim_when_ready
 from outlast.app.workers import heartbeat, mark_dead
 from outlast.clock import Clock
@@ -33,7 +34,6 @@ from outlast.tasks import enqueue, settle
 from outlast.tasks.checked_enqueue import Given, Intake, checked_payloads
 from outlast.tasks.functions import Functions
 from outlast.tasks.registering import Registering
-from outlast.tasks.tracing import Traceable
 
 if TYPE_CHECKING:
     from outlast.worker.worker import Worker

@@ -10,12 +10,11 @@ from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.task import Task
 from outlast.errors import InvalidInput, OutlastError, StoreError
 from outlast.maintenance.healing import heal_before_claim
-from outlast.store.records import Claimed, ClaimRequest
+from outlast.store.records import MAX_KINDS, Claimed, ClaimRequest
 from outlast.store.session import Session
 from outlast.tasks.settle import give_back
 
 MAX_BATCH = 10_000
-MAX_KINDS = 200
 
 
 def request_for(

@@ -14,7 +14,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from outlast.app.waiting import POLL_SECONDS
 from outlast.domain.budgets import Backoff
 from outlast.domain.events import MISSED, Cursor, Event, Page, Place
 from outlast.errors import InvalidInput, OutlastError
@@ -22,6 +21,7 @@ from outlast.host.probe_points import probe
 from outlast.host.waker import Waker
 from outlast.logs import about
 from outlast.store.base import Turn
+from outlast.store.change_watch import POLL_SECONDS
 from outlast.store.future import Ear
 from outlast.store.session import Session
 

@@ -8,7 +8,6 @@ from contextlib import closing
 from outlast.app.event_delivery import NEEDS_A_LOOP, OnError, Terms, Wanted
 from outlast.app.handle import StoreHandle
 from outlast.app.subscription import Subscription
-from outlast.app.waiting import POLL_SECONDS
 from outlast.clock import Instant
 from outlast.domain.events import (
     MISSED,
@@ -23,6 +22,7 @@ from outlast.domain.events import (
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.errors import InvalidInput
 from outlast.store.base import StoreReads
+from outlast.store.change_watch import POLL_SECONDS
 
 MAX_EVENTS = 100_000
 READ_AT_ONCE = 1000

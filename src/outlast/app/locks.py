@@ -8,7 +8,7 @@ from outlast.app import claim
 from outlast.app.handle import StoreHandle
 from outlast.app.lease import Lease
 from outlast.app.named_lock import NamedLock, held_by_another, wish_for
-from outlast.app.waiting import claim_vigil
+from outlast.app.waiting import work_watch
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.locks import DEFAULT_LOCK, LockInfo, LockState
 from outlast.domain.names import checked_name
@@ -117,19 +117,19 @@ def next_with_lock(
     """One task with its lock, waiting for both if need be."""
     if not timeout_seconds:
         return next(iter(heal_and_claim(session, request, lease)), None)
-    vigil = claim_vigil(session, timeout_seconds)
+    watch = work_watch(session, timeout_seconds)
     with closing(session.store.ear(for_work=True)) as ear:
         while True:
-            vigil.begin()
+            watch.begin()
             claimed: list[Lease] = []
             try:
                 claimed = claim_when_free(session, request, lease)
             except LockHeld as refused:
-                if vigil.is_over:
+                if watch.is_over:
                     raise refused.after_waiting() from None
-            if claimed or vigil.is_over:
+            if claimed or watch.is_over:
                 return claimed[0] if claimed else None
-            while (pause := vigil.pause_seconds()) > 0 and not ear.wait(pause):
+            while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
                 pass
 
 

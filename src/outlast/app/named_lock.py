@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from outlast.app.lock_renewal import hand_out_lock, keeper_of
-from outlast.app.waiting import Vigil
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.locks import LockInfo, LockState
 from outlast.domain.names import checked_name
 from outlast.domain.task import utc
 from outlast.errors import InvalidInput, LockHeld, LockLost, OutlastError
 from outlast.logs import about
+from outlast.store.change_watch import ChangeWatch
 from outlast.store.locking import Locked, LockGrant, LockRequest
 from outlast.store.session import Session
 
@@ -47,7 +47,7 @@ def _this_process() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-class LockVigil(Vigil):
+class LockWatch(ChangeWatch):
     """Waiting for a lock: it may also become free because its time passes or its holder dies."""
 
     def _next_event_seconds(self, now: object) -> float:
@@ -191,20 +191,20 @@ class NamedLock:
         if in_the_way is None or not self.wish.wait_seconds:
             return in_the_way
         session = self._serve()
-        vigil = self.vigil(session)
+        watch = self.watch(session)
         with closing(session.store.ear_for_locks()) as ear:
             while True:
-                vigil.begin()
+                watch.begin()
                 in_the_way = self.try_once(in_block, looks_first=True)
-                if in_the_way is None or vigil.is_over:
+                if in_the_way is None or watch.is_over:
                     return in_the_way
-                vigil.look_again(in_the_way)
-                while (pause := vigil.pause_seconds()) > 0 and not ear.wait(pause):
+                watch.look_again(in_the_way)
+                while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
                     pass
 
-    def vigil(self, session: Session) -> LockVigil:
-        """A vigil for this lock."""
-        return LockVigil(session.store, self.wish.wait_seconds, session)
+    def watch(self, session: Session) -> LockWatch:
+        """A watch for this lock."""
+        return LockWatch(session.store, self.wish.wait_seconds, session)
 
     def try_once(self, in_block: bool, looks_first: bool = False) -> LockInfo | None:
         """Ask for it once; what stands in the way, or None if it is ours now.

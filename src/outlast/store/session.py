@@ -5,6 +5,8 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from outlast.clock import Clock, Instant
 from outlast.domain.lifecycle import RecoveryAction
@@ -88,6 +90,19 @@ class Session:
             raise LeaseInherited(task_id)
         if self.ended:
             raise LeaseLost(task_id, ": its Outlast was closed, which put the task back")
+
+
+class SessionSource(Protocol):
+    """Whoever can open a store to serve when it is first needed."""
+
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        ...
+
+    def serve(self) -> Session:
+        """The store, opened to serve."""
+        ...
 
 
 def policy_of(settings: Settings) -> RecoveryPolicy:

@@ -17,9 +17,8 @@ from outlast.store.new_tasks import NewTask
 from outlast.store.records import Claimed, TaskTrace, Trace
 
 if TYPE_CHECKING:
-    from outlast.app.handle import StoreHandle
     from outlast.tasks.execute import Ended
-    from outlast.tasks.functions import AnyFunction, Functions
+    from outlast.tasks.functions import AnyFunction
 
 log = logger("outlast.tracing")
 
@@ -64,17 +63,6 @@ class Tracing(Protocol):
     def inside(self, trace: Trace) -> AbstractContextManager[object]:
         """In the process of a handler: what it traces is part of an attempt of another one."""
         ...
-
-
-class Traceable:
-    """The part of an app that lets somebody trace."""
-
-    _functions: "Functions"
-    _handle: "StoreHandle"
-
-    def use_tracing(self, tracing: Tracing | None) -> None:
-        """Tell this one of each enqueue and each attempt from now on; None: nobody."""
-        self._functions.tracing = self._handle.tracing = tracing
 
 
 @contextmanager

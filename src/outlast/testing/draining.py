@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from outlast.app.claim import MAX_KINDS, claim, request_for
+from outlast.app.claim import claim, request_for
 from outlast.app.lease import Lease
 from outlast.app.reading import MAX_LISTED
 from outlast.domain import codec
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.task import Task
 from outlast.errors import LeaseLost
-from outlast.store.records import Trace
+from outlast.store.records import MAX_KINDS, Trace
 from outlast.tasks.context import Context
 from outlast.tasks.execute import Ended, execute, execute_async
 from outlast.tasks.functions import AnyFunction, Functions

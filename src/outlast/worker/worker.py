@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 
-from outlast.app.claim import MAX_KINDS
-from outlast.app.handle import StoreHandle
 from outlast.domain.names import checked_name, checked_whole
 from outlast.errors import InvalidInput, OutlastError
-from outlast.store.session import Session
+from outlast.store.records import MAX_KINDS
+from outlast.store.session import Session, SessionSource
 from outlast.tasks.functions import AnyFunction
 from outlast.worker.counts import Tally
 from outlast.worker.dispatcher import Desk
@@ -67,7 +66,7 @@ class Worker:
     """Claims tasks of the kinds its app has registered, and runs them."""
 
     def __init__(
-        self, handle: StoreHandle, functions: Mapping[str, AnyFunction], options: WorkerOptions
+        self, handle: SessionSource, functions: Mapping[str, AnyFunction], options: WorkerOptions
     ) -> None:
         self._handle = handle
         self._functions = functions

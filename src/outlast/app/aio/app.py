@@ -22,7 +22,8 @@ from outlast.app.aio.subscription import AsyncWatching
 from outlast.app.aio.worker import Employing
 from outlast.app.app import Outlast, handle_on
 from outlast.app.handle import StoreHandle
-from outlast.app.waiting import claim_vigil
+from outlast.app.tracing import Traceable
+from outlast.app.waiting import work_watch
 from outlast.clock import Clock
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.operator_acts import LIBRARY
@@ -36,7 +37,6 @@ from outlast.tasks import enqueue
 from outlast.tasks.checked_enqueue import Given, Intake
 from outlast.tasks.functions import Functions
 from outlast.tasks.settle import give_back
-from outlast.tasks.tracing import Traceable
 
 
 class _SharingOutlast(Outlast):
@@ -208,14 +208,14 @@ class AsyncOutlast(
         claimed = await self._claim(session, request, lease)
         if claimed or not timeout_seconds:
             return claimed
-        vigil = claim_vigil(session, timeout_seconds)
+        watch = work_watch(session, timeout_seconds)
         with closing(session.store.ear(for_work=True)) as ear:
             while True:
-                await self._hop(vigil.begin)
+                await self._hop(watch.begin)
                 claimed = await self._claim(session, request, lease)
-                if claimed or vigil.is_over:
+                if claimed or watch.is_over:
                     return claimed
-                while (pause := await self._hop(vigil.pause_seconds)) > 0:
+                while (pause := await self._hop(watch.pause_seconds)) > 0:
                     if await ear.wait_async(pause):
                         break
 

@@ -14,7 +14,7 @@ from outlast.app.handle import StoreHandle
 from outlast.app.lease import Lease
 from outlast.app.locks import claim_when_free, heal_and_claim, request_with_lock
 from outlast.app.named_lock import NamedLock
-from outlast.app.waiting import claim_vigil
+from outlast.app.waiting import work_watch
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.locks import DEFAULT_LOCK, LockInfo
 from outlast.errors import LockHeld, OutlastError
@@ -105,15 +105,15 @@ class AsyncNamedLock:
         if in_the_way is None or not self._lock.wish.wait_seconds:
             return in_the_way
         session = self._handle.serve()
-        vigil = self._lock.vigil(session)
+        watch = self._lock.watch(session)
         with closing(session.store.ear_for_locks()) as ear:
             while True:
-                await self._hop(vigil.begin)
+                await self._hop(watch.begin)
                 in_the_way = await self._try_once(in_block, looks_first=True)
-                if in_the_way is None or vigil.is_over:
+                if in_the_way is None or watch.is_over:
                     return in_the_way
-                vigil.look_again(in_the_way)
-                while (pause := await self._hop(vigil.pause_seconds)) > 0:
+                watch.look_again(in_the_way)
+                while (pause := await self._hop(watch.pause_seconds)) > 0:
                     if await ear.wait_async(pause):
                         break
 
@@ -178,18 +178,18 @@ class AsyncLocking:
 
         if not timeout_seconds:
             return await claimed(heal_and_claim)
-        vigil = claim_vigil(session, timeout_seconds)
+        watch = work_watch(session, timeout_seconds)
         with closing(session.store.ear(for_work=True)) as ear:
             while True:
-                await self._hop(vigil.begin)
+                await self._hop(watch.begin)
                 try:
                     found = await claimed(claim_when_free)
                 except LockHeld as refused:
-                    if vigil.is_over:
+                    if watch.is_over:
                         raise refused.after_waiting() from None
                     found = None
-                if found is not None or vigil.is_over:
+                if found is not None or watch.is_over:
                     return found
-                while (pause := await self._hop(vigil.pause_seconds)) > 0:
+                while (pause := await self._hop(watch.pause_seconds)) > 0:
                     if await ear.wait_async(pause):
                         break

@@ -7,11 +7,12 @@ from contextlib import closing, suppress
 from typing import Any
 
 from outlast.app.aio.hop import Hop
-from outlast.app.waiting import Vigil, outcome, timeout_seconds, too_late
+from outlast.app.waiting import outcome, timeout_seconds, too_late
 from outlast.clock import Instant
 from outlast.domain.duration import Duration
 from outlast.errors import StoreError
 from outlast.store.base import StoreReads
+from outlast.store.change_watch import ChangeWatch
 
 Reads = Callable[[], StoreReads]
 
@@ -105,14 +106,14 @@ class Watch:
     async def _look_out(self) -> None:
         try:
             reads = await self._hop(self._reads)
-            vigil = Vigil(reads, None)
+            watch = ChangeWatch(reads, None)
             with closing(reads.ear(for_work=False)) as ear:
                 while self._waiting:
                     self._news.clear()
-                    await self._hop(vigil.begin)
+                    await self._hop(watch.begin)
                     await self._answer(reads)
                     while self._waiting and not self._news.is_set():
-                        pause = await self._hop(vigil.pause_seconds)
+                        pause = await self._hop(watch.pause_seconds)
                         if pause == 0 or await _hears(ear.wait_async(pause), self._news):
                             break
         except asyncio.CancelledError:

@@ -19,9 +19,9 @@ from outlast.app.events import (
 )
 from outlast.app.handle import StoreHandle
 from outlast.app.subscription import Subscription
-from outlast.app.waiting import POLL_SECONDS
 from outlast.domain.duration import Duration
 from outlast.domain.events import Cursor, Event, cursor_of
+from outlast.store.change_watch import POLL_SECONDS
 
 
 class _OnLoop:
