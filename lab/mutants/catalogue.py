@@ -1,7 +1,8 @@
 """The catalogue of mutants: deliberate defects as text edits, read, checked, and applied to a copy.
 
-Each file `NAME.toml` beside this module is one of them. An edit's text must be found exactly once
-in its file, so that a mutant whose place has moved is noticed and not silently left out.
+Each file `NAME.toml` beside this module is one of them. An edit names a place, wherever that lies,
+and its text must be found exactly once in it, so that a mutant whose code was changed is noticed
+and not silently left out.
 """
 
 import tomllib
@@ -9,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+
+from lab.mutants.places import PlaceError, Source, read_source, replaced
 
 FOLDER = Path(__file__).parent
 TESTS = "tests"
@@ -19,9 +22,9 @@ class CatalogueError(Exception):
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One change of text; `file` is given from the package's own folder."""
+    """One change of text, in a place by its name."""
 
-    file: str
+    place: str
     find: str
     replace: str
 
@@ -69,17 +72,19 @@ def read_mutant(path: Path) -> Mutant:
     return mutant
 
 
+def changes(source: Source, mutant: Mutant) -> dict[Path, str]:
+    """The new texts of the files that a mutant's edits change, one after the other."""
+    changed: dict[Path, str] = {}
+    for edit in mutant.edits:
+        try:
+            path, text = replaced({**source, **changed}, edit.place, edit.find, edit.replace)
+        except PlaceError as error:
+            raise CatalogueError(f"{mutant.name}: {error}; bring its edit up to it") from error
+        changed[path] = text
+    return changed
+
+
 def mutate(package: Path, mutant: Mutant) -> None:
     """Apply a mutant's edits, in their order, to a copy of the package."""
-    for edit in mutant.edits:
-        path = package / edit.file
-        if not path.is_file():
-            raise CatalogueError(f"{mutant.name} changes {edit.file}, which is not there any more")
-        text = path.read_text(encoding="utf-8")
-        count = text.count(edit.find)
-        if count != 1:
-            raise CatalogueError(
-                f"{mutant.name} looks for a text in {edit.file} that is there {count} times"
-                " and not once; bring its edit up to the source"
-            )
-        path.write_text(text.replace(edit.find, edit.replace), encoding="utf-8")
+    for path, text in changes(read_source(package), mutant).items():
+        (package / path).write_text(text, encoding="utf-8")

@@ -1,16 +1,21 @@
 """What looks for a mutant's defect in a changed copy: an experiment of the laboratory, or tests."""
 
+import re
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from lab.mutants.catalogue import TESTS, Mutant
+from lab.mutants.catalogue import TESTS, CatalogueError, Mutant
 
 ROOT = Path(__file__).parents[2]
+FOLDERS_OF_TESTS = (ROOT / "tests", ROOT / "lab" / "tests")
 SEED = "1"
 WORDS_KEPT = 200
 _FAILED = "FAILED "
+_TEST = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 # Instead of what the whole suite is run with, so that one test starts in a third of the time.
 _ONLY_WHAT_FEW_TESTS_NEED = (
     "-o", "addopts=--import-mode=importlib --strict-markers",
@@ -38,7 +43,7 @@ def command_of(mutant: Mutant) -> list[str]:
     if mutant.found_by == TESTS:
         command = ["-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
         command += ["-q", "-x", "--tb", "no", "-r", "f", *_ONLY_WHAT_FEW_TESTS_NEED]
-        return command + [str(ROOT / argument) for argument in mutant.arguments]
+        return command + [where_test_is(argument) for argument in mutant.arguments]
     command = ["-m", "outlast", "lab", mutant.found_by, "--seed", SEED]
     return [*command, "--seconds", f"{mutant.seconds:g}", "--json", *mutant.arguments]
 
@@ -47,8 +52,30 @@ def control_of(mutant: Mutant) -> Mutant:
     """What must find nothing without the defect: of tests whole files, which many mutants share."""
     if mutant.found_by != TESTS:
         return mutant
-    files = tuple(dict.fromkeys(one.partition("::")[0] for one in mutant.arguments))
+    nodes = [where_test_is(argument) for argument in mutant.arguments]
+    files = tuple(dict.fromkeys(one.partition("::")[0] for one in nodes))
     return msgspec.structs.replace(mutant, arguments=files)
+
+
+def where_test_is(argument: str) -> str:
+    """What pytest calls a test that is given by its name; a path stays what it is."""
+    if "/" in argument:
+        return argument
+    paths = _tests().get(argument.partition("[")[0], ())
+    if len(paths) != 1:
+        raise CatalogueError(f"there are {len(paths)} tests {argument} and not one; name another")
+    return f"{paths[0]}::{argument}"
+
+
+@cache
+def _tests() -> Mapping[str, list[Path]]:
+    """The files of all tests, by the names of these."""
+    found: dict[str, list[Path]] = {}
+    for folder in FOLDERS_OF_TESTS:
+        for path in sorted(folder.rglob("test_*.py")):
+            for name in _TEST.findall(path.read_text(encoding="utf-8")):
+                found.setdefault(name, []).append(path)
+    return found
 
 
 def found_in(mutant: Mutant, ended: Ended) -> list[str] | None:

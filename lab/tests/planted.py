@@ -9,27 +9,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import outlast
+from lab.mutants.places import read_source, replaced
 
 PACKAGE = Path(outlast.__file__).parent
 PATIENCE_SECONDS = 240
 
 
 def planted(
-    folder: Path, file: str, change: tuple[str, str], experiment: str, case: str
+    folder: Path, place: str, change: tuple[str, str], experiment: str, case: str
 ) -> dict[str, Any]:
     """What `outlast lab` says of a copy in which one text stands in place of another."""
-    return planted_package(folder, file, change).told(experiment, case)
+    return planted_package(folder, place, change).told(experiment, case)
 
 
-def planted_package(folder: Path, file: str, change: tuple[str, str]) -> "PlantedPackage":
+def planted_package(folder: Path, place: str, change: tuple[str, str]) -> "PlantedPackage":
     """A copy in which one text stands in place of another, for experiments one after another."""
     copy = folder / "planted" / "outlast"
     # Times are kept, so compiled files of what is not changed stay valid.
     shutil.copytree(PACKAGE, copy)
-    text = (copy / file).read_text()
-    find, replace = change
-    assert text.count(find) == 1, f"{find!r} must stand once in {file}"
-    (copy / file).write_text(text.replace(find, replace))
+    path, text = replaced(read_source(copy), place, *change)
+    (copy / path).write_text(text, encoding="utf-8")
     return PlantedPackage(copy.parent, folder / "kept")
 
 

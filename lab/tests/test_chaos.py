@@ -146,10 +146,10 @@ def test_time_is_shared_out_in_rounds(tmp_path: Path) -> None:
 
 
 def found_in_some_round(
-    folder: Path, file: str, change: tuple[str, str], word: str
+    folder: Path, place: str, change: tuple[str, str], word: str
 ) -> dict[str, Any]:
     """The first violation that has the word; what the kernel lets happen in a round differs."""
-    package = planted_package(folder, file, change)
+    package = planted_package(folder, place, change)
     for number in range(1, FINDING_ROUNDS + 1):
         (experiment,) = package.told("chaos", f"round {number} of 4 s")["experiments"]
         for violation in experiment["violations"]:
@@ -165,7 +165,7 @@ def test_chaos_finds_workers_that_are_taken_for_dead(tmp_path: Path) -> None:
         "fcntl.flock(self.descriptor, fcntl.LOCK_SH",
         "fcntl.lockf(self.descriptor, fcntl.LOCK_SH",
     )
-    found = found_in_some_round(tmp_path, "store/sqlite/lockfile.py", change, "overlap")
+    found = found_in_some_round(tmp_path, "owner_is_dead", change, "overlap")
     kept = Path(found["evidence"])
     assert (kept / "work.db").exists()
     assert (kept / running.AS_LEFT / "work.db").exists()
@@ -179,4 +179,4 @@ def test_chaos_finds_results_that_are_lost(tmp_path: Path) -> None:
         "self.put_down(job, (seq, token, ended.result))",
         "self.put_down(job, (seq, token, ended.result if seq % 3 else None))",
     )
-    found_in_some_round(tmp_path, "engine/in_hand.py", change, "lost")
+    found_in_some_round(tmp_path, "lay", change, "lost")

@@ -14,7 +14,7 @@ from outlast_lab.experiment import Plan
 from outlast_lab.io_faults import pool, small_disks, stage
 from outlast_lab.stored import foreign_stored
 
-WRITER = "store/sqlite/writer.py"
+COMMIT = "Writer._commit"
 DOUBT = """            for member in members:
                 member.doubt(error)
             if not isinstance(error, apsw.Error):
@@ -29,7 +29,7 @@ def found(told: dict[str, Any]) -> str:
 @pytest.mark.timeout(300)
 def test_a_failed_commit_that_is_acknowledged_is_found(tmp_path: Path) -> None:
     told = planted(
-        tmp_path, WRITER, (DOUBT, "            return\n"), "io", "enqueue: write wal 20 full once"
+        tmp_path, COMMIT, (DOUBT, "            return\n"), "io", "enqueue: write wal 20 full once"
     )
     assert "lost" in found(told)
 
@@ -39,7 +39,7 @@ def test_a_failed_commit_that_is_told_as_a_refusal_is_found(tmp_path: Path) -> N
     """All of it is in the log, and whoever opens the store after a crash finds it done."""
     told = planted(
         tmp_path,
-        WRITER,
+        COMMIT,
         (DOUBT, "            self._fail(members, error)\n"),
         "io",
         "enqueue: sync wal 4 late deadly",
@@ -52,7 +52,7 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
     """What it did not see turns up after a crash."""
     told = planted(
         tmp_path,
-        "store/sqlite/store.py",
+        "SqliteStore.resolve",
         ('        self._write("resolve", lambda tx: tx.run("bump_fence"))\n', ""),
         "io",
         "enqueue: sync wal 4 late deadly",
@@ -64,7 +64,7 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
 def test_an_error_of_the_operating_system_that_gets_out_is_found(tmp_path: Path) -> None:
     told = planted(
         tmp_path,
-        "store/sqlite/holding.py",
+        "Holding.own",
         ("                except OSError as error:", "                except EOFError as error:"),
         "io",
         "claim: side-allocate lockfile 1 full once",

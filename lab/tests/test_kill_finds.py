@@ -16,9 +16,9 @@ from outlast_lab.set_clock import SetClock
 
 
 class Defect(NamedTuple):
-    """A text in a file, what stands in its place, and the case that must find it."""
+    """A text in a place, what stands in its place, and the case that must find it."""
 
-    file: str
+    place: str
     find: str
     replace: str
     case: str
@@ -27,14 +27,14 @@ class Defect(NamedTuple):
 
 PLANTED = {
     "a move and its record are two transactions": Defect(
-        "store/sqlite/settle.py",
+        "_move_set",
         '    probe("settle.logged")\n',
         '    tx.control("COMMIT")\n    tx.control("BEGIN IMMEDIATE")\n    probe("settle.logged")\n',
         "probe settle/settle.logged#1",
         "instead of what was committed",
     ),
     "a migration is committed statement by statement": Defect(
-        "store/sqlite/migrate.py",
+        "apply",
         '            probe("migrate.statement")\n',
         '            probe("migrate.statement")\n'
         '            connection.execute("COMMIT")\n'
@@ -43,21 +43,21 @@ PLANTED = {
         "instead of what was committed",
     ),
     "the start of a task taken ahead is not noted": Defect(
-        "store/sqlite/holding.py",
+        "Holding.note",
         "return self._incarnation is not None and self._incarnation.lock_file.note(grant)",
         "return self._incarnation is not None",
         "random recovery 1",
         "was held by prefetch and was charged 0",
     ),
     "tasks that were only taken ahead are charged": Defect(
-        "store/sqlite/forensics.py",
+        "loss",
         "if standing.unstarted and begun.whole and",
         "if standing.unstarted and not begun.whole and",
         "random recovery 1",
         "was held by prefetch and was charged 1",
     ),
     "a dead worker is declared before its last task is taken back": Defect(
-        "store/sqlite/heal.py",
+        "Step.__call__",
         "        if self.is_last:\n            self._sweep.last(tx, moved)",
         "        if len(self.found) == self._size or self.is_last:\n"
         "            self._sweep.last(tx, moved)",
@@ -65,7 +65,7 @@ PLANTED = {
         "who is dead",
     ),
     "a marker decides whether there is anything to recover": Defect(
-        "engine/recover.py",
+        "_Run._heal",
         "        if not session.settings.recovers:\n            for name",
         # Its own marker is that of a process that lives; what the file's rows tell is not asked.
         "        from outlast.store.sqlite.side_folder.session_marker import how_it_was_left\n\n"
@@ -76,9 +76,9 @@ PLANTED = {
         "which is not how recovery ends",
     ),
     "a call that there was no memory for is taken for done": Defect(
-        "store/sqlite/pending.py",
-        "        self.error = error\n\n    def succeed",
-        '        self.error = None if "out of memory" in str(error) else error\n\n    def succeed',
+        "Pending.refuse",
+        "        self.error = error\n",
+        '        self.error = None if "out of memory" in str(error) else error\n',
         "memory engine settle/1000 KiB",
         "surprise",
     ),
@@ -88,7 +88,7 @@ PLANTED = {
 @pytest.mark.parametrize("defect", PLANTED.values(), ids=PLANTED)
 def test_a_planted_defect_is_found(tmp_path: Path, defect: Defect) -> None:
     change = (defect.find, defect.replace)
-    told = planted(tmp_path, defect.file, change, "kill", defect.case)
+    told = planted(tmp_path, defect.place, change, "kill", defect.case)
     (experiment,) = told["experiments"]
     assert experiment["violations"]
     assert any(defect.complaint in one["what"] for one in experiment["violations"])

@@ -62,34 +62,34 @@ def test_cases_with_a_made_up_machine_say_that_they_try_the_refusal_alone() -> N
 
 
 @pytest.mark.parametrize(
-    ("file", "find", "replace", "case"),
+    ("place", "find", "replace", "case"),
     [
         (
-            "store/sqlite/writer.py",
+            "_is_to_be_refused",
             "if not self._guard.locks_stand():",
             "if False:",
             "second copy: open at enqueue.written",
         ),
         (
-            "store/sqlite/guard.py",
+            "_check_each_file",
             "if remembered != file_id(path):",
             "if False:",
             "files: the log is removed at enqueue.committed",
         ),
         (
-            "store/sqlite/places.py",
+            "size_of",
             "if found.st_nlink > 1:",
             "if False:",
             "place: a hard link",
         ),
         (
-            "store/sqlite/lockfile.py",
+            "LockFile.close",
             "                self._map.close()\n                os.close(self._descriptor)\n",
             "                fcntl.flock(self._descriptor, fcntl.LOCK_UN)\n",
             "fork: the child ends",
         ),
         (
-            "store/sqlite/migrations/0003_guards.sql",
+            "0003_guards.sql",
             "CREATE TRIGGER transitions_are_never_changed BEFORE UPDATE ON transitions\nBEGIN\n"
             "    SELECT RAISE(ABORT, 'transitions are append-only');\nEND;\n",
             "",
@@ -98,9 +98,9 @@ def test_cases_with_a_made_up_machine_say_that_they_try_the_refusal_alone() -> N
     ],
 )
 def test_a_planted_defect_is_found(
-    tmp_path: Path, file: str, find: str, replace: str, case: str
+    tmp_path: Path, place: str, find: str, replace: str, case: str
 ) -> None:
-    found = planted(tmp_path, file, (find, replace), "misuse", case)
+    found = planted(tmp_path, place, (find, replace), "misuse", case)
     assert found["violations"] > 0
 
 

@@ -1,13 +1,12 @@
 """The catalogue itself: enough defects, half of them blind, each found within its budget."""
 
 import os
-import shutil
-from pathlib import Path
 
 import pytest
 
-from lab.mutants.catalogue import TESTS, Mutant, mutants_in, mutate
-from lab.mutants.finding import ROOT
+from lab.mutants.catalogue import TESTS, Mutant, changes, mutants_in
+from lab.mutants.finding import ROOT, where_test_is
+from lab.mutants.places import read_source
 from lab.mutants.trial import EXAMPLE_SECONDS, GRACE_SECONDS, Verdict, Workshop
 
 MUTANTS = mutants_in()
@@ -58,8 +57,7 @@ def test_the_laboratory_has_at_least_twenty_and_half_of_them_are_blind() -> None
 def test_the_tests_that_mutants_name_are_there() -> None:
     for one in MUTANTS:
         for name in one.arguments if one.found_by == TESTS else ():
-            file, _, test = name.partition("::")
-            assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text(), one.name
+            assert where_test_is(name).endswith(f"::{name}")
 
 
 def test_each_defect_is_told_in_one_sentence() -> None:
@@ -68,12 +66,12 @@ def test_each_defect_is_told_in_one_sentence() -> None:
         assert len(one.defect) > 60, one.name
 
 
-def test_the_text_of_every_edit_is_in_the_source_exactly_once(tmp_path: Path) -> None:
+def test_the_text_of_every_edit_is_in_its_place_exactly_once() -> None:
+    source = read_source(SOURCE)
     for one in MUTANTS:
-        for file in {edit.file for edit in one.edits}:
-            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(SOURCE / file, tmp_path / file)
-        mutate(tmp_path, one)
+        changed = changes(source, one)
+        assert changed
+        assert all(text != source[path] for path, text in changed.items()), one.name
 
 
 @pytest.mark.parametrize("mutant", trials())

@@ -9,10 +9,10 @@ from lab.tests.planted import planted
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("file", "change", "words"),
+    ("place", "change", "words"),
     [
         (
-            "store/sqlite/lockfile.py",
+            "read_begun",
             ("raw[: _HEADER.size] != _header(incarnation)",
              "raw[:32] != _header(incarnation)[:32]"),
             "was refunded on the word of another boot",
@@ -21,9 +21,9 @@ from lab.tests.planted import planted
     ids=["lock files of any boot are believed"],
 )  # fmt: skip
 def test_what_another_boot_must_not_believe_or_forget_is_found(
-    tmp_path: Path, file: str, change: tuple[str, str], words: str
+    tmp_path: Path, place: str, change: tuple[str, str], words: str
 ) -> None:
-    told = planted(tmp_path, file, change, "power", "heal")
+    told = planted(tmp_path, place, change, "power", "heal")
     whats = [one["what"] for run in told["experiments"] for one in run["violations"]]
     assert any(words in what for what in whats)
 
@@ -35,6 +35,6 @@ def test_a_call_that_was_done_in_parts_is_found_again_by_its_own_case(tmp_path: 
     change = (call, f"self.renew()\n        {call}")
     words, case = "complete was done in 2 transactions", "finish and flush"
     for folder in ("first", "again"):
-        told = planted(tmp_path / folder, "engine/lease.py", change, "power", case)
+        told = planted(tmp_path / folder, "Lease.complete", change, "power", case)
         (run,) = told["experiments"]
         (case,) = {one["case"] for one in run["violations"] if words in one["what"]}
