@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outlast.store.sqlite.pending import Group, Pending
 
 from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced
 from outlast.host import probe_points
-from outlast.store.sqlite.pending import Group, Pending
 from outlast.store.sqlite.writer import Writer
 from tests.support.foreign import assert_sound, foreign_statuses
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 
 from outlast import Outlast
 from outlast.host import kernel
-from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 from outlast.store.sqlite.presence.exits import MOST_WATCHED, DeathWatch
 from outlast.store.sqlite.presence.peers import Peer
 from outlast.store.sqlite.side_folder.side_folder import SideFolder

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from outlast.store.sqlite.gate import WriteGate
 
 from outlast import (
     InvalidInput,
@@ -15,7 +16,6 @@ from outlast import (
     SecondSqliteCopy,
 )
 from outlast.store.sqlite.file_guard import FileGuard
-from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
 from tests.store.trace import Trace

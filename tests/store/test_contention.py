@@ -13,11 +13,11 @@ from typing import Any
 
 import apsw
 import pytest
+from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.pending import Group, Pending
 
 from outlast import DatabaseError, Outlast, QueueStalled, Settings
 from outlast.store.sqlite import gate
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.pending import Group, Pending
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows

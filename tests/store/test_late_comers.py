@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.gate import WriteGate
 
 from outlast import AsyncOutlast, Outlast, OutlastError, QueueStalled, StoreError
 from outlast.host import probe_points
 from outlast.settings import Settings
-from outlast.store.sqlite.gate import WriteGate
 from outlast.store.sqlite.presence.own import Holding
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from tests.store.hand import store_of

@@ -18,7 +18,7 @@ def store_of(app: "Outlast") -> "SqliteStore":
 
 def operations_waiting(app: "Outlast") -> int:
     """How many operations wait to share the next transaction."""
-    return len(store_of(app)._group.shared)
+    return len(store_of(app)._queue.shared)
 
 
 def look_for_the_dead(app: "Outlast") -> bool:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outlast.store.sqlite.gate import WriteGate
 from outlast_lab.aftermath import after_reopening
 from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import ANSWERED, Line, LineFile, read_lines
@@ -151,8 +150,6 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     # A disk that stays broken has nothing more to tell.
     Listening.patience_seconds = 1.0
-    # What is called must not depend on how long it takes: cases are found again by their number.
-    WriteGate.alone_seconds = float("inf")
     stage = Stage(Path(sys.argv[1]))
     stage.warm_up()
     for line in sys.stdin:

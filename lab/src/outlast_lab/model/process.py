@@ -24,18 +24,15 @@ from outlast.clock import Clock, Instant
 from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
-from outlast.store.new_tasks import NewTask
+from outlast.store.commit.commit_queue import CommitQueue
+from outlast.store.commit.operation import Operation
 from outlast.store.records import Batch, Opened, Principal
 from outlast.store.session import Session
-from outlast.store.sqlite.database import Database
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.presence.own import Holding
 from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.registry import Registry
-from outlast.store.sqlite.short_way import ShortWay
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.side_folder.users_lock import OpenersLock
 from outlast.store.sqlite.store import SqliteStore
@@ -201,11 +198,8 @@ class _MortalStore(SqliteStore):
         if births is not None:
             self._holding = _NumberedHolding(folder, births)
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
-        self._group = _PausingGroup(self._commit, self._after, self._background.later, limits)
-        self._group.pause = pause
-        self._short_way = _NoShortWay(
-            self._group, self._gate, self._wakeups, self._flusher, self._reconnect
-        )
+        self._queue = _PausingQueue(self._run_batch, limits)
+        self._queue.pause = pause
         self._readers.close()
         self._readers = _PausingReaders(folder.database, settings.synchronous)
         self._readers.pause = pause
@@ -232,6 +226,7 @@ class _MortalStore(SqliteStore):
     def die(self) -> None:
         """What the kernel does for the dead: every descriptor is closed."""
         self.closed = True
+        self._queue.close()
         self._database.close()
         self._holding.end(has_left=False)
         self._gate.close()
@@ -247,23 +242,19 @@ class _NumberedHolding(Holding):
         return Incarnation(self._folder, f"{next(self._births):032x}")
 
 
-class _PausingGroup(GroupCommit):
+class _PausingQueue(CommitQueue):
     pause: Pause = NoPause()
 
-    def see_through(self, pending: Pending[Any]) -> None:
-        context = pending.operation.context
-        lines_up = self.pause.before_write(context)
-        if lines_up and not pending.operation.alone and self.enter(pending):
-            self.pause.lined_up(context)
-        super().see_through(pending)
-        self.pause.after_write(context)
-
-
-class _NoShortWay(ShortWay):
-    """Nothing is stored between two boundaries that are not stopped at."""
-
-    def stores(self, task: NewTask, database: Database) -> bool:
-        return False
+    def wait(self, operation: Operation[Any]) -> None:
+        lines_up = self.pause.before_write(operation.context)
+        if lines_up and not operation.alone:
+            # Nobody wakes the committer: whoever writes next does, and both share a transaction.
+            self.shared.append(operation)
+            self.pause.lined_up(operation.context)
+            self._took_back(operation)
+        if not operation.is_decided:
+            super().wait(operation)
+        self.pause.after_write(operation.context)
 
 
 class _PausingReaders(Readers):

@@ -4,10 +4,9 @@ import os
 import random
 import time
 from contextlib import suppress
-from fcntl import fcntl, ioctl
+from fcntl import fcntl
 from os import stat
 from pathlib import Path
-from termios import FIONREAD
 from time import monotonic
 from typing import ClassVar
 
@@ -15,7 +14,6 @@ from outlast.errors import StoreError, StoreReplaced
 from outlast.host import kernel
 from outlast.host.kernel import GET_LOCK
 from outlast.store.sqlite.side_folder.side_folder import is_settled
-from outlast.store.sqlite.wakeups.folder_watch import FolderWatch
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
 _WAL_WRITE_LOCK_OFFSET = 120
@@ -42,9 +40,6 @@ FileId = tuple[int, int]
 # Device and inode of the database's folder, when a name in it last changed, and the same of the
 # side folder. Nothing has these times, so a closer look is due.
 _NEVER_SEEN = (0, 0, 0, 0)
-
-# How long the word that nothing has changed is enough.
-_BY_WORD_SECONDS = 0.005
 
 
 def file_id(path: Path | str) -> FileId | None:
@@ -86,9 +81,7 @@ class FileGuard:
         self._anchors: dict[FileId, int] = {}
         self._ids: tuple[FileId | None, ...] = ()
         self._folder, self._side_folder = str(database.parent), str(openers.parent)
-        self._watch = FolderWatch(self._folder, self._side_folder)
         self._seen = _NEVER_SEEN
-        self._trusted_until = 0.0
         self.recent_until = 0.0
         """Until then the last word that nothing has changed is a recent one."""
         self._shm_id: FileId | None = None
@@ -100,8 +93,7 @@ class FileGuard:
 
     def arm(self) -> None:
         """Remember the files as they are now that a connection has read from them."""
-        self._seen, self._trusted_until, self.recent_until = _NEVER_SEEN, 0.0, 0.0
-        self._watch.end()
+        self._seen, self.recent_until = _NEVER_SEEN, 0.0
         self._ids = tuple(file_id(path) for path in self._paths)
         self._shm_id = file_id(self._shm_path)
         self._descriptors.clear()
@@ -119,50 +111,26 @@ class FileGuard:
             self._anchors[found] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             kernel.anchor(self._anchors[found], offset, length)
 
-    def index_descriptor(self) -> int | None:
-        """A descriptor of the wal-index that stays open as long as the guard holds it."""
-        return None if self._shm_id is None else self._anchors.get(self._shm_id)
-
     def release(self) -> None:
         """Let go of the files, once no connection of ours is open."""
         for descriptor in self._anchors.values():
             kernel.unanchor(descriptor)
         self._anchors.clear()
-        self._watch.end(for_good=True)
 
     def abandon(self) -> None:
         """In a forked child: the parent has the same descriptors, and the locks stay with it."""
         for descriptor in self._anchors.values():
             os.close(descriptor)
         self._anchors.clear()
-        self._watch.end(for_good=True)
 
     def check_files(self) -> None:
         """Refuse to go on, or to acknowledge, when a file was replaced or removed.
 
-        They are database, WAL, wal-index and openers' lock. Most checks end with the kernel's word
-        that no name in their folders has changed; what it may not see, such as a path that leads
-        elsewhere now, is looked for every few milliseconds.
+        They are database, WAL, wal-index and openers' lock. Most checks end with the times of
+        what lies at the paths of their folders now.
         """
-        watched, now = self._watch.watched, monotonic()
-        try:
-            if watched is not None and now < self._trusted_until:
-                # As `is_quiet` does it: once or twice for each commit.
-                ioctl(watched.number, FIONREAD, watched.unread_bytes)
-                if not watched.unread_bytes[0]:
-                    self.recent_until = now + self.recent_seconds
-                    return
-        except OSError:
-            pass
-        self._check_by_path()
-
-    def _check_by_path(self) -> None:
-        """The same by the times of what lies at the folders' paths now."""
-        self._trusted_until = 0.0
         device, inode, changed_ns, side_changed_ns = self._seen
         try:
-            # Before they are looked at: what changes later is heard of.
-            self._watch.listen(begin=self._seen is not _NEVER_SEEN)
             found, side = stat(self._folder), stat(self._side_folder)
             if (
                 found.st_ctime_ns == changed_ns
@@ -170,7 +138,7 @@ class FileGuard:
                 and found.st_ino == inode
                 and found.st_dev == device
             ):
-                self._trusted_until = monotonic() + _BY_WORD_SECONDS
+                self.recent_until = monotonic() + self.recent_seconds
                 return
         except OSError:
             self._seen = _NEVER_SEEN

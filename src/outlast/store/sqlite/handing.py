@@ -13,9 +13,9 @@ from outlast.store.base import LeaseLength, Ticking
 from outlast.store.ops import claim_rows, locks, settle
 from outlast.store.ops.claim_log import Tale
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Principal, Settlement
-from outlast.store.sqlite.operation import ANYBODY, FOLLOWING
 from outlast.store.sqlite.serving import GIVE_BACK, Serving
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import ANYBODY, FOLLOWING
 
 Verdicts = list[bool | None]
 

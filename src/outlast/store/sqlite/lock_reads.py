@@ -9,10 +9,9 @@ from outlast.domain.orphans import Patience
 from outlast.store.locking import LockGrant
 from outlast.store.ops import locks
 from outlast.store.ops.lock_recovery import Looker
-from outlast.store.sqlite.operation import WAITING_FOR_LOCKS
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.wakeups.listener import Waiter
+from outlast.store.sqlite.wakeups.listener import WAITING_FOR_LOCKS, Waiter
 from outlast.store.sqlite.wakeups.notify import Wakeups
 
 T = TypeVar("T")

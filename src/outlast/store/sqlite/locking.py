@@ -16,9 +16,9 @@ from outlast.store.ops import locks
 from outlast.store.ops.audit import Act, add_audit
 from outlast.store.ops.events import add_event
 from outlast.store.ops.lock_recovery import Rows, free_unheld
-from outlast.store.sqlite.operation import WAITING_FOR_LOCKS
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import WAITING_FOR_LOCKS
 
 Free = Callable[[Transaction], Rows]
 

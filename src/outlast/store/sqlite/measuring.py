@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from outlast.domain.metric_marks import FENCED_WRITES
+from outlast.store.commit.operation import Operation
 from outlast.store.measuring import FOLD_WORTH, to_the_end
 from outlast.store.ops import metrics
 from outlast.store.records import Grant
-from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.serving import Serving
 
 
@@ -36,7 +36,7 @@ class Measuring(Serving):
             # One step and no more, for somebody waits for us to leave.
             self._fold(FOLD_WORTH)
 
-    def note_trace_soon(self, grant: Grant, traceparent: str) -> Pending[bool]:
+    def note_trace_soon(self, grant: Grant, traceparent: str) -> Operation[bool]:
         """The future of a note that this attempt is traced; a stale lease notes nothing."""
         values = grant._asdict() | {"traceparent": traceparent}
         return self._submit("trace", lambda tx: tx.run("note_attempt_trace", values) == 1)

@@ -12,9 +12,9 @@ from outlast.store.operating import Done, Order
 from outlast.store.ops import audit, settle, tasks
 from outlast.store.ops.events import add_event
 from outlast.store.ops.settle import Ending, Standing
-from outlast.store.sqlite.operation import ANYBODY, LOOKING_FOR_WORK
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import ANYBODY, LOOKING_FOR_WORK
 
 IDS_NAMED = 100
 

@@ -19,7 +19,6 @@ from outlast.store.ops import recovery_runs
 from outlast.store.records import RunEnd, RunStart
 from outlast.store.sqlite.check import check
 from outlast.store.sqlite.connect import in_our_words
-from outlast.store.sqlite.operation import Exclusive
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.side_folder import session_marker
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -106,10 +105,7 @@ class Recovering(Serving):
 
     def check(self, is_quick: bool) -> IntegrityResult:
         """Check the file while it is served."""
-        pending = self._group.submit(
-            Exclusive("checking the file", lambda sqlite: check(sqlite, is_quick))
-        )
-        return pending.result()
+        return self._exclusive("checking the file", lambda sqlite: check(sqlite, is_quick)).result()
 
 
 @contextmanager

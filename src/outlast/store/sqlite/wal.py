@@ -62,54 +62,38 @@ def _pass(connection: apsw.Connection, statement: str) -> FlushResult:
 
 
 class Flusher:
-    """Flushes by size and by count, in the background: the commits before it stand anyway."""
+    """Flushes by size and by count, between two batches: the commits before it are answered."""
 
     def __init__(
         self,
         flush_due: Callable[[str, int], FlushResult | None],
-        later: Callable[[Callable[[], None]], None],
         settings: Settings,
     ) -> None:
         self._flush_due = flush_due
-        self._later = later
         self._limit_pages = settings.wal_limit_bytes // PAGE_BYTES
         self._flush_pages = min(settings.flush_pages, self._limit_pages)
         self._late_pages = min(self._flush_pages * 5 // 4, self._limit_pages)
         self._due_pages = self._flush_pages
         self._flush_commits = settings.flush_commits
         self._flushed_commits = 0
-        self._is_called = False
-        self.quiet_pages = range(0)
-        """While the log has so many pages there is nothing to look at."""
-        self._count_from(0)
-
-    def _count_from(self, pages: int) -> None:
-        """So many pages of the log are moved, or as good as that."""
-        self._flushed_pages = pages
-        self.quiet_pages = range(pages, 0 if self._flush_commits else pages + self._due_pages)
+        self._flushed_pages = 0
 
     def look_at(self, log_size: "LogSize") -> None:
-        """Call for a flush when the log has grown enough since the last one."""
+        """Flush when the log has grown enough since the last one."""
         pages = log_size.wal_pages
         if pages < self._flushed_pages:
             # The log began anew after it was moved.
-            self._count_from(0)
+            self._flushed_pages = 0
         enough_commits = self._flush_commits and (
             log_size.commits - self._flushed_commits >= self._flush_commits
         )
         is_due = enough_commits or pages - self._flushed_pages >= self._due_pages
-        if not is_due or self._is_called:
+        if not is_due:
             return
-        self._is_called = True
         mode = "truncate" if pages >= self._limit_pages else "passive"
         is_due_to_all = mode == "passive" and not enough_commits
         least_frames = self._flush_pages if is_due_to_all else 0
-        try:
-            self._later(lambda: self._flush(mode, least_frames, log_size))
-        except BaseException:
-            # A signal's exception, perhaps: nobody may come, and another must be called.
-            self._is_called = False
-            raise
+        self._flush(mode, least_frames, log_size)
 
     def _flush(self, mode: str, least_frames: int, log_size: "LogSize") -> None:
         """One that fails is logged and tried again when the log has grown as much once more.
@@ -132,9 +116,8 @@ class Flusher:
         except OutlastError as error:
             log.warning("flushing the WAL failed and will be tried again: %s", error)
         finally:
-            self._count_from(log_size.wal_pages)
+            self._flushed_pages = log_size.wal_pages
             self._flushed_commits = log_size.commits
-            self._is_called = False
 
 
 class LogSize(Protocol):

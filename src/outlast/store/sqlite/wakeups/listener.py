@@ -31,6 +31,12 @@ class Topic(StrEnum):
     NEWS = "news"
 
 
+FOLLOWING = frozenset({Topic.NEWS})
+LOOKING_FOR_WORK = frozenset({Topic.WORK}) | FOLLOWING
+WAITING_FOR_RESULTS = frozenset({Topic.DONE}) | FOLLOWING
+WAITING_FOR_LOCKS = frozenset({Topic.LOCK}) | FOLLOWING
+ANYBODY = frozenset(Topic)
+
 LETTERS = {"w": Topic.WORK, "d": Topic.DONE, "l": Topic.LOCK, "n": Topic.NEWS}
 
 

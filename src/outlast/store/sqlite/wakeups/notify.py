@@ -7,7 +7,6 @@ empty datagram to each. A hint may be lost, and whoever waits also polls: nothin
 import os
 import time
 from os import stat
-from time import monotonic
 from typing import NamedTuple
 
 from outlast.logs import logger
@@ -15,16 +14,14 @@ from outlast.store.sqlite.presence.exits import DeathWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder, is_settled
 from outlast.store.sqlite.wakeups.listener import LETTERS, Ear, Topic, Waiter
 from outlast.store.sqlite.wakeups.sockets import NEW, WakeFolder
-from outlast.store.sqlite.words import EARS, change_in
 
 log = logger("outlast.store")
 
-# How long no word is taken for nobody new: who listens may not be able to write one.
-_BY_WORD_SECONDS = 0.02
-
-
 # Whoever waits for one of these wants to know at once when somebody dies.
 _OF_THE_LIVING = frozenset({Topic.WORK, Topic.LOCK})
+
+
+Names = list[tuple[str, frozenset[Topic]]]
 
 
 class Ears(NamedTuple):
@@ -32,12 +29,10 @@ class Ears(NamedTuple):
 
     changed_ns: int
     door: WakeFolder | None
-    names: tuple[tuple[str, frozenset[Topic]], ...]
-    # The listeners' word before the look: whoever came later has changed it again.
-    word: int = 0
+    names: Names
 
 
-_NOTHING = Ears(0, None, ())
+_NOTHING = Ears(0, None, [])
 
 
 class Wakeups:
@@ -48,17 +43,10 @@ class Wakeups:
         self._path = str(folder.wake)
         self._door: WakeFolder | None = None
         self.ears = _NOTHING
-        # Changed by whoever begins to listen; read before each look at the folder.
-        self._words: memoryview | None = None
-        self.heard_until = 0.0
         self._waiters: set[Waiter] = set()
         self._is_closed = False
         self._has_complained = False
         self.deaths = DeathWatch()
-
-    def heed(self, words: memoryview | None) -> None:
-        """From now on, who begins to listen is learned of by a word, and looked for if it came."""
-        self._words = words
 
     def waiter(self, topics: frozenset[Topic]) -> Waiter:
         """An ear that every later `tell` reaches; where none can be made, one that only sleeps."""
@@ -66,7 +54,6 @@ class Wakeups:
         try:
             door = self._open(os.lstat(self._path))
             ear = Ear(door, topics, self._folder.likeness())
-            change_in(self._folder.gate, EARS)
         except OSError as error:
             self._complain(error)
         deaths = None if topics.isdisjoint(_OF_THE_LIVING) else self.deaths
@@ -86,40 +73,30 @@ class Wakeups:
 
     def tell(self, topics: frozenset[Topic]) -> None:
         """Hint to all who wait for one of these; what cannot be told is found by polling."""
-        words = self._words
+        if self._is_closed:
+            return
         try:
-            if words is None or words[EARS] != self.ears.word or monotonic() > self.heard_until:
-                self._look_again(words)
-            _, door, names, _ = self.ears
+            # A folder that was moved or removed has another time, too.
+            changed_ns, door, names = self.ears
+            if door is None or stat(door.number).st_ctime_ns != changed_ns:
+                door, names = self._look()
             for name, wanted in names:
-                if door is not None and not wanted.isdisjoint(topics):
+                if not wanted.isdisjoint(topics):
                     door.send(name)
         except Exception as error:
             # The commit stands; a hint is not worth an error in its place.
             log.debug("nobody could be woken: %s", error)
 
-    def _look_again(self, words: memoryview | None) -> None:
-        word = 0 if words is None else words[EARS]
-        changed_ns, door, names, _ = self.ears
-        if self._is_closed:
-            return
-        # A folder that was moved or removed has another time, too.
-        if door is None or stat(door.number).st_ctime_ns != changed_ns:
-            self._look(word)
-        else:
-            self.ears = Ears(changed_ns, door, names, word)
-        self.heard_until = monotonic() + _BY_WORD_SECONDS
-
     def look_anew(self) -> None:
         """The side folder is another: whom there is to tell is found out with the next commit."""
-        self.ears, self.heard_until = _NOTHING, 0.0
+        self.ears = _NOTHING
 
-    def _look(self, word: int) -> None:
+    def _look(self) -> tuple[WakeFolder, Names]:
         """List the folder; remember it only if no later change can have the same time."""
         looked_at_ns = time.time_ns()
         found = os.lstat(self._path)
         door = self._open(found)
-        names = []
+        names: Names = []
         for name in door.names():
             letters, _, rest = name.partition("-")
             if letters == NEW:
@@ -127,7 +104,8 @@ class Wakeups:
             elif rest and LETTERS.keys() >= set(letters):
                 names.append((name, frozenset(LETTERS[letter] for letter in letters)))
         changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
-        self.ears = Ears(changed_ns, door, tuple(names), word)
+        self.ears = Ears(changed_ns, door, names)
+        return door, names
 
     def _open(self, found: os.stat_result) -> WakeFolder:
         door = self._door
@@ -150,7 +128,7 @@ class Wakeups:
         for waiter in list(self._waiters):
             waiter.close()
         self.deaths.close()
-        self._door, self.ears, self._words = None, _NOTHING, None
+        self._door, self.ears = None, _NOTHING
 
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""
