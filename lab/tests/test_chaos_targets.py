@@ -24,8 +24,7 @@ PATIENCE_SECONDS = 30
 
 
 def _sits_in_a_transaction(path: str) -> None:
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import hear, say
 
     app = Outlast(path).open()
@@ -37,7 +36,7 @@ def _sits_in_a_transaction(path: str) -> None:
 
     say("ready")
     hear()
-    probe_points.arm(stay)
+    probes.arm(stay)
     app.enqueue("work")
 
 

@@ -52,7 +52,7 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
     """What it did not see turns up after a crash."""
     told = planted(
         tmp_path,
-        "SqliteStore.resolve",
+        "Tasks.resolve",
         ('        self._write("resolve", lambda tx: tx.run("bump_fence"))\n', ""),
         "io",
         "enqueue: sync wal 4 late deadly",

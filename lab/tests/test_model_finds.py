@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outlast.store.ops.recovery_pass import Round, Sweep, Tally, alike
 
 from outlast.clock import Instant
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Status, Transition
 from outlast.store.ops import expiry, orphans, recovery, settle
-from outlast.store.ops.recovery_pass import Round, Sweep, Tally, alike
 from outlast.store.records import Settlement
 from outlast.store.sqlite.transaction import Transaction, int_array
 from outlast_lab import model

@@ -96,11 +96,10 @@ def test_all_texts_of_cases_differ_and_an_unknown_one_is_refused(tmp_path: Path)
 # What was planted must be found, by the case that is meant to find it.
 
 BLIND_RENEWALS = """
-from outlast.store.sqlite.store import SqliteStore
 def renew_soon(self, grants, *rest):
     done = _real(self, grants, *rest)
     return done.then(lambda answers: [True] * len(grants))
-_real, SqliteStore.renew_soon = SqliteStore.renew_soon, renew_soon
+_real, Leases.renew_soon = Leases.renew_soon, renew_soon
 """
 ANY_CHECKPOINT = """
 from outlast.store.sqlite import statements

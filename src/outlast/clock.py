@@ -13,6 +13,11 @@ class Instant(NamedTuple):
     mono_ms: int
 
 
+def boot_id() -> str:
+    """The boot that the monotonic clock counts from: only within one do its times compare."""
+    return kernel.boot_id()
+
+
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
 

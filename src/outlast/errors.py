@@ -247,9 +247,12 @@ class PayloadDamaged(StoreError):
 class DatabaseError(StoreError):
     """The engine refused an operation."""
 
-    def __init__(self, context: str, cause: BaseException, advice: str = "") -> None:
+    def __init__(
+        self, context: str, cause: BaseException, advice: str = "", *, is_constraint: bool = False
+    ) -> None:
         super().__init__(f"{context} failed: {type(cause).__name__}: {cause}{advice}")
         self.context = context
+        self.is_constraint = is_constraint
 
 
 class RecoveryFailed(StoreError):

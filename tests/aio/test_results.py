@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.reads import SqliteReads
 
 from outlast import (
     AsyncOutlast,
@@ -17,7 +18,6 @@ from outlast import (
     TaskNotFound,
 )
 from outlast.store import change_watch
-from outlast.store.sqlite.reads import SqliteReads
 from tests.aio.test_cancelling import until
 from tests.support.children import Child
 

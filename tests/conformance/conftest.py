@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Settings
-from outlast.store.base import Backend, Store
-from outlast.store.sqlite.registry import registry
+from outlast.store.opening import Backend, registry
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.conformance.driver import Driver
 

@@ -6,7 +6,6 @@ from outlast import Task
 from outlast.domain import codec
 from outlast.domain.lifecycle import Cause, Outcome, RecoveryAction
 from outlast.domain.orphans import Patience
-from outlast.store.base import Store
 from outlast.store.new_tasks import Key, NewTask
 from outlast.store.records import (
     Claimed,
@@ -16,6 +15,7 @@ from outlast.store.records import (
     RecoveryPolicy,
     Settlement,
 )
+from outlast.store.store import Store
 from outlast.tasks.ids import new_id
 from outlast.testing import ManualClock
 
@@ -73,7 +73,7 @@ class Driver(NamedTuple):
     def add(self, *task_ids: str, **fields: Any) -> list[str]:
         now = self.clock.now()
         new = [new_task(task_id, created_ms=now.utc_ms, **fields) for task_id in task_ids]
-        return self.store.add(new, now)
+        return self.store.tasks.add(new, now)
 
     def claim(
         self,
@@ -84,7 +84,7 @@ class Driver(NamedTuple):
         **narrowed: Any,
     ) -> list[Claimed]:
         request = ClaimRequest(worker, limit, queues, **narrowed)
-        return self.store.claim(request, self.clock.now(), lambda kind: lease_ms)
+        return self.store.claims.claim(request, self.clock.now(), lambda kind: lease_ms)
 
     def claim_one(self, worker: str = "w1", **how: Any) -> Claimed:
         (claimed,) = self.claim(worker, **how)
@@ -96,11 +96,13 @@ class Driver(NamedTuple):
     def settle(self, claimed: Claimed, cause: Cause = COMPLETED, result: Any = None) -> bool:
         text = None if result is None else codec.encode(result, "result")
         settlement = Settlement(claimed.grant, claimed.task_id, cause, text)
-        (settled,) = self.store.settle([settlement], self.clock.now())
+        (settled,) = self.store.leases.settle([settlement], self.clock.now())
         return settled
 
     def renew(self, claimed: Claimed, stage: str | None = None) -> bool:
-        (held,) = self.store.renew([claimed.grant], self.clock.now(), claimed.lease_ms, stage)
+        (held,) = self.store.leases.renew(
+            [claimed.grant], self.clock.now(), claimed.lease_ms, stage
+        )
         return held
 
     def checkpoint(self, claimed: Claimed, type: str, data: Any = None, meta: Any = None) -> int:
@@ -112,10 +114,12 @@ class Driver(NamedTuple):
             None if meta is None else codec.encode(meta, "metadata"),
         )
         now = self.clock.now()
-        return self.store.add_checkpoint(claimed.grant, claimed.task_id, new, now).sequence_number
+        return self.store.checkpoints.add(claimed.grant, claimed.task_id, new, now).sequence_number
 
     def heal(self, action: RecoveryAction = RecoveryAction.RETRY, batch: int = 500) -> Healed:
-        return self.store.heal(self.clock.now(), RecoveryPolicy(action, batch, PATIENCE, {}))
+        return self.store.recovery.heal(
+            self.clock.now(), RecoveryPolicy(action, batch, PATIENCE, {})
+        )
 
     def lose(self, action: RecoveryAction = RecoveryAction.RETRY) -> Healed:
         """Let every lease run out, and heal."""
@@ -123,10 +127,10 @@ class Driver(NamedTuple):
         return self.heal(action)
 
     def get(self, task_id: str) -> Task:
-        found = self.store.get(task_id)
+        found = self.store.tasks.get(task_id)
         assert found is not None
         return found
 
     def moves(self, task_id: str) -> list[str]:
         """A task's history as reasons."""
-        return [move.reason for move in self.store.history(task_id) or []]
+        return [move.reason for move in self.store.tasks.history(task_id) or []]

@@ -1,7 +1,7 @@
 import pytest
 
 from outlast import InvalidInput
-from outlast.store.base import Store
+from outlast.store.store import Store
 from outlast.tasks.ids import new_id
 from tests.conformance.driver import Driver, new_task
 
@@ -47,14 +47,14 @@ def test_an_id_is_unique_and_a_duplicate_changes_nothing(driver: Driver) -> None
     driver.add("t1", payload=1)
     with pytest.raises(InvalidInput, match="'t1' exists already"):
         driver.add("t0", "t1", payload=2)
-    assert driver.store.get("t0") is None
+    assert driver.store.tasks.get("t0") is None
     assert driver.get("t1").payload == 1
 
 
 def test_two_new_tasks_of_one_call_cannot_share_an_id(driver: Driver) -> None:
     with pytest.raises(InvalidInput, match="'t1'"):
         driver.add("t1", "t1")
-    assert driver.store.get("t1") is None
+    assert driver.store.tasks.get("t1") is None
 
 
 @pytest.mark.proves("QUE-07")
@@ -65,12 +65,12 @@ def test_generated_ids_sort_by_creation() -> None:
 
 
 def test_adding_nothing_is_no_error(store: Store, driver: Driver) -> None:
-    assert store.add([], driver.clock.now()) == []
+    assert store.tasks.add([], driver.clock.now()) == []
 
 
 def test_many_tasks_go_in_together_and_come_back_by_their_ids(driver: Driver) -> None:
     ids = [f"t{n}" for n in range(1000)]
     new = [new_task(task_id, payload=n) for n, task_id in enumerate(ids)]
-    assert driver.store.add(new, driver.clock.now()) == ids
+    assert driver.store.tasks.add(new, driver.clock.now()) == ids
     assert [driver.get(task_id).payload for task_id in ("t0", "t999")] == [0, 999]
-    assert driver.store.counts(None)["pending"] == 1000
+    assert driver.store.figures.counts(None)["pending"] == 1000

@@ -20,7 +20,7 @@ def test_each_of_the_eight_types_is_accepted(driver: Driver) -> None:
     claimed = driver.claim_one()
     for number, word in enumerate(sorted(EIGHT), start=1):
         assert driver.checkpoint(claimed, word, {"n": number}) == number
-    assert driver.store.checkpoint_counts("t1") == dict.fromkeys(EIGHT, 1)
+    assert driver.store.checkpoints.counts("t1") == dict.fromkeys(EIGHT, 1)
 
 
 def test_a_checkpoint_keeps_data_metadata_attempt_group_and_time(driver: Driver) -> None:
@@ -28,7 +28,7 @@ def test_a_checkpoint_keeps_data_metadata_attempt_group_and_time(driver: Driver)
     claimed = driver.claim_one()
     driver.clock.advance("3s")
     driver.checkpoint(claimed, "tool_executed", {"out": [1, None]}, {"ms": 12})
-    (found,) = driver.store.checkpoints("t1", None, 10)
+    (found,) = driver.store.checkpoints.of_task("t1", None, 10)
     assert (found.task_id, found.group, found.type) == ("t1", "g1", "tool_executed")
     assert (found.data, found.metadata) == ({"out": [1, None]}, {"ms": 12})
     assert (found.sequence_number, found.attempt) == (1, 1)
@@ -47,9 +47,9 @@ def test_numbers_rise_by_one_from_one_within_each_task_across_attempts(driver: D
     again = driver.claim_one()
     for _ in range(5):
         driver.checkpoint(again, "iteration_end")
-    numbers = [found.sequence_number for found in driver.store.checkpoints("t1", None, 100)]
+    numbers = [found.sequence_number for found in driver.store.checkpoints.of_task("t1", None, 100)]
     assert numbers == list(range(1, 11))
-    assert [found.sequence_number for found in driver.store.checkpoints("t2", None, 100)] == [
+    assert [found.sequence_number for found in driver.store.checkpoints.of_task("t2", None, 100)] == [
         1, 2, 3, 4, 5,
     ]  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_a_zombie_cannot_append(driver: Driver, successor: str) -> None:
     for stale in (zombie, holder):
         with pytest.raises(LeaseLost, match="t1"):
             driver.checkpoint(stale, "iteration_end", "settled")
-    kept = driver.store.checkpoints("t1", None, 10)
+    kept = driver.store.checkpoints.of_task("t1", None, 10)
     assert [(found.type, found.data) for found in kept] == [
         ("iteration_end", 1),
         ("error_boundary", expiry_of("a", retry=1)),
@@ -96,7 +96,7 @@ def test_what_was_written_never_changes_whatever_happens_to_the_task(driver: Dri
 def _fingerprints(driver: Driver, newest: int) -> list[str]:
     return [
         hashlib.sha256(codec.encode([one.id, one.data, one.attempt], "all").encode()).hexdigest()
-        for one in driver.store.checkpoints("t1", None, newest)
+        for one in driver.store.checkpoints.of_task("t1", None, newest)
     ]
 
 
@@ -109,13 +109,25 @@ def test_the_history_is_ascending_and_the_newest_is_one_call_away(driver: Driver
     ]:  # fmt: skip
         driver.checkpoint(one, word, data)
         driver.checkpoint(other, word, -data)
-    assert [found.data for found in driver.store.checkpoints("t1", None, 100)] == [1, 2, 3, 4]
-    assert [found.data for found in driver.store.checkpoints("t1", None, 1)] == [4]
-    assert [found.data for found in driver.store.checkpoints("t1", "iteration_start", 1)] == [3]
-    assert [found.data for found in driver.store.checkpoints("t1", "iteration_end", 1)] == [2]
-    assert [found.data for found in driver.store.checkpoints("t1", None, 2)] == [3, 4]
-    assert driver.store.checkpoints("t1", "error_boundary", 1) == []
-    assert driver.store.checkpoints("nope", None, 1) == []
+    assert [found.data for found in driver.store.checkpoints.of_task("t1", None, 100)] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    assert [found.data for found in driver.store.checkpoints.of_task("t1", None, 1)] == [4]
+    assert [
+        found.data for found in driver.store.checkpoints.of_task("t1", "iteration_start", 1)
+    ] == [3]
+    assert [found.data for found in driver.store.checkpoints.of_task("t1", "iteration_end", 1)] == [
+        2
+    ]
+    assert [found.data for found in driver.store.checkpoints.of_task("t1", None, 2)] == [
+        3,
+        4,
+    ]
+    assert driver.store.checkpoints.of_task("t1", "error_boundary", 1) == []
+    assert driver.store.checkpoints.of_task("nope", None, 1) == []
 
 
 @pytest.mark.proves("CKP-13")
@@ -125,8 +137,8 @@ def test_checkpoints_are_counted_by_type(driver: Driver) -> None:
     for word in ("iteration_end", "tool_executed", "iteration_end"):
         driver.checkpoint(one, word)
     driver.checkpoint(other, "llm_response")
-    assert driver.store.checkpoint_counts("t1") == {"iteration_end": 2, "tool_executed": 1}
-    assert driver.store.checkpoint_counts("nope") == {}
+    assert driver.store.checkpoints.counts("t1") == {"iteration_end": 2, "tool_executed": 1}
+    assert driver.store.checkpoints.counts("nope") == {}
 
 
 def test_the_newest_of_one_type_can_be_listed_across_tasks(driver: Driver) -> None:
@@ -137,7 +149,7 @@ def test_the_newest_of_one_type_can_be_listed_across_tasks(driver: Driver) -> No
         driver.clock.advance("1ms")
         driver.checkpoint(two, "iteration_end", n)
         driver.checkpoint(two, "error_boundary", n + 10)
-    found = driver.store.checkpoints_of_type("error_boundary", 4)
+    found = driver.store.checkpoints.of_type("error_boundary", 4)
     assert [(one.task_id, one.data) for one in found] == [
         ("t2", 12), ("t1", 2), ("t2", 11), ("t1", 1),
     ]  # fmt: skip
@@ -151,8 +163,8 @@ def test_retention_keeps_the_newest_and_what_a_resume_needs(driver: Driver) -> N
     driver.checkpoint(one, "iteration_end", "resume here")
     for n in range(10):
         driver.checkpoint(one, "tool_executed", n)
-    assert driver.store.trim_checkpoints("t1", 3, driver.clock.now()) == 8
-    kept = driver.store.checkpoints("t1", None, 100)
+    assert driver.store.checkpoints.trim("t1", 3, driver.clock.now()) == 8
+    kept = driver.store.checkpoints.of_task("t1", None, 100)
     assert [found.data for found in kept] == ["resume here", 7, 8, 9]
     assert driver.checkpoint(one, "tool_executed") == 13
-    assert len(driver.store.checkpoints("other", None, 10)) == 1
+    assert len(driver.store.checkpoints.of_task("other", None, 10)) == 1

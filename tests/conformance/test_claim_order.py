@@ -38,7 +38,7 @@ def test_recovered_tasks_run_before_anything_queued_later(driver: Driver) -> Non
     driver.clock.advance("1s")
     assert driver.heal().put_back == 2
     assert driver.claimed_ids() == ["orphan1", "orphan2", "waiting1", "waiting2"]
-    held = {task.id for task in driver.store.held_by("lives")}
+    held = {task.id for task in driver.store.tasks.held_by("lives")}
     assert held == {"urgent", "inflight1", "inflight2"}
 
 
@@ -53,16 +53,16 @@ def test_released_and_retried_tasks_keep_their_place_in_line(driver: Driver) -> 
 def test_what_was_delayed_or_parked_takes_its_old_place_when_it_is_free(driver: Driver) -> None:
     driver.add("delayed", not_before_ms=driver.clock.now().utc_ms + 1000)
     driver.add("parked", "t3")
-    driver.store.park("parked", Parked.EVENT, driver.clock.now())
+    driver.store.tasks.park("parked", Parked.EVENT, driver.clock.now())
     driver.clock.advance("1s")
-    driver.store.unpark("parked", driver.clock.now())
+    driver.store.tasks.unpark("parked", driver.clock.now())
     assert driver.claimed_ids() == ["delayed", "parked", "t3"]
 
 
 def test_more_tasks_may_come_due_at_once_than_one_batch_of_promotions(driver: Driver) -> None:
     due = driver.clock.now().utc_ms + 1000
     ids = [f"t{n}" for n in range(2500)]
-    driver.store.add([new_task(one, not_before_ms=due) for one in ids], driver.clock.now())
+    driver.store.tasks.add([new_task(one, not_before_ms=due) for one in ids], driver.clock.now())
     driver.clock.advance("1s")
     claimed = driver.claimed_ids(limit=3000)
     assert len(claimed) == 2500
@@ -73,7 +73,7 @@ def test_a_task_whose_stored_payload_is_damaged_is_set_aside_and_the_next_one_ru
     driver: Driver,
 ) -> None:
     damaged = new_task("damaged", payload={"n": 1})._replace(payload='{"n":3}')
-    driver.store.add([damaged, new_task("sound")], driver.clock.now())
+    driver.store.tasks.add([damaged, new_task("sound")], driver.clock.now())
     assert driver.claimed_ids(limit=1) == ["sound"]
     task = driver.get("damaged")
     assert (task.status, task.parked) == ("pending", "partial")

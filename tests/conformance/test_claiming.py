@@ -47,7 +47,7 @@ def test_one_worker_may_hold_many_leases_and_is_never_handed_its_own_again(drive
     assert first == ["t1", "t2", "t3", "t4", "t5"]
     assert driver.heal().put_back == 0
     assert driver.claimed_ids("w1", limit=1) == ["t6"]
-    assert [task.id for task in driver.store.held_by("w1")] == [*first, "t6"]
+    assert [task.id for task in driver.store.tasks.held_by("w1")] == [*first, "t6"]
 
 
 @pytest.mark.proves("CLM-10")
@@ -57,7 +57,7 @@ def test_settling_one_of_many_leases_leaves_the_others_alone(driver: Driver) -> 
     assert driver.settle(second)
     assert driver.settle(third)
     assert driver.renew(first)
-    assert [task.id for task in driver.store.held_by("w1")] == ["t1"]
+    assert [task.id for task in driver.store.tasks.held_by("w1")] == ["t1"]
 
 
 @pytest.mark.proves("CLM-15")
@@ -107,11 +107,11 @@ def test_the_tasks_a_worker_holds_can_be_listed(driver: Driver) -> None:
     driver.add("t1", "t2", "t3", "t4")
     one, *_ = driver.claim("w1", limit=2)
     driver.claim("w2", limit=1)
-    assert [task.id for task in driver.store.held_by("w1")] == ["t1", "t2"]
-    assert [task.id for task in driver.store.held_by("w2")] == ["t3"]
+    assert [task.id for task in driver.store.tasks.held_by("w1")] == ["t1", "t2"]
+    assert [task.id for task in driver.store.tasks.held_by("w2")] == ["t3"]
     driver.settle(one)
-    assert [task.id for task in driver.store.held_by("w1")] == ["t2"]
-    assert driver.store.held_by("nobody") == []
+    assert [task.id for task in driver.store.tasks.held_by("w1")] == ["t2"]
+    assert driver.store.tasks.held_by("nobody") == []
 
 
 @pytest.mark.proves("QUE-27")
@@ -119,22 +119,22 @@ def test_a_take_removes_the_best_tasks_and_leaves_recovery_nothing_to_do(driver:
     driver.add("t1", payload={"n": 1})
     driver.add("urgent", priority=5)
     driver.add("t2", "t3")
-    driver.store.park("t3", Parked.HOLD, driver.clock.now())
-    taken = driver.store.take(_request(2), driver.clock.now())
+    driver.store.tasks.park("t3", Parked.HOLD, driver.clock.now())
+    taken = driver.store.claims.take(_request(2), driver.clock.now())
     assert [(task.id, task.payload) for task in taken] == [("urgent", None), ("t1", {"n": 1})]
-    assert driver.store.get("t1") is None
-    assert driver.store.history("t1") is None
-    assert [task.id for task in driver.store.take(_request(9), driver.clock.now())] == ["t2"]
-    assert driver.store.take(_request(9), driver.clock.now()) == []
+    assert driver.store.tasks.get("t1") is None
+    assert driver.store.tasks.history("t1") is None
+    assert [task.id for task in driver.store.claims.take(_request(9), driver.clock.now())] == ["t2"]
+    assert driver.store.claims.take(_request(9), driver.clock.now()) == []
     assert driver.lose() == Healed()
-    assert driver.store.counts(None)["pending"] == 1
+    assert driver.store.figures.counts(None)["pending"] == 1
 
 
 def test_a_take_is_narrowed_like_a_claim(driver: Driver) -> None:
     driver.add("a", kind="mail", group="g1")
     driver.add("b", kind="scan", group="g1")
     driver.add("c", kind="mail", group="g2")
-    taken = driver.store.take(_request(9, kinds=("mail",), group="g1"), driver.clock.now())
+    taken = driver.store.claims.take(_request(9, kinds=("mail",), group="g1"), driver.clock.now())
     assert [task.id for task in taken] == ["a"]
 
 

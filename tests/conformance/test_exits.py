@@ -9,11 +9,11 @@ MIB = 1 << 20
 
 
 def ended(driver: Driver, *settlements: Settlement) -> None:
-    driver.store.settle(settlements, driver.clock.now())
+    driver.store.leases.settle(settlements, driver.clock.now())
 
 
 def exits(driver: Driver, task_id: str) -> list[tuple[str, int | None, int | None]]:
-    moves = driver.store.history(task_id) or []
+    moves = driver.store.tasks.history(task_id) or []
     return [(move.reason, move.exit_signal, move.peak_memory_bytes) for move in moves]
 
 

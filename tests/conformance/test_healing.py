@@ -48,7 +48,7 @@ def test_the_attempt_is_charged_by_the_claim_itself(driver: Driver) -> None:
     driver.add("t1")
     driver.claim_one()
     assert driver.get("t1").attempt == 1
-    assert [move.attempt for move in driver.store.history("t1") or []] == [1]
+    assert [move.attempt for move in driver.store.tasks.history("t1") or []] == [1]
 
 
 @pytest.mark.proves("RTY-03")
@@ -125,21 +125,21 @@ def test_more_expired_leases_than_one_batch_are_all_put_back(driver: Driver) -> 
     driver.claim(limit=25)
     driver.clock.advance(LEASE_MS / 1000)
     assert driver.heal(batch=10).put_back == 25
-    assert driver.store.counts(None)["pending"] == 25
+    assert driver.store.figures.counts(None)["pending"] == 25
     assert driver.heal(batch=10).put_back == 0
 
 
 def test_healing_is_due_only_while_there_is_something_to_heal(driver: Driver) -> None:
     now = driver.clock.now
-    assert not driver.store.healing_is_due(now(), PATIENCE)
+    assert not driver.store.recovery.is_due(now(), PATIENCE)
     driver.add("t1", "t2")
     released, _ = driver.claim(limit=2)
     driver.settle(released, RELEASED)
-    assert not driver.store.healing_is_due(now(), PATIENCE)
+    assert not driver.store.recovery.is_due(now(), PATIENCE)
     driver.clock.advance(LEASE_MS / 1000)
-    assert driver.store.healing_is_due(now(), PATIENCE)
+    assert driver.store.recovery.is_due(now(), PATIENCE)
     driver.heal()
-    assert not driver.store.healing_is_due(now(), PATIENCE)
+    assert not driver.store.recovery.is_due(now(), PATIENCE)
 
 
 def test_a_prefetched_task_whose_lease_runs_out_is_charged(driver: Driver) -> None:
@@ -153,7 +153,7 @@ def test_a_prefetched_task_whose_lease_runs_out_is_charged(driver: Driver) -> No
 def test_beginning_a_prefetched_task_leaves_it_running_and_settleable(driver: Driver) -> None:
     driver.add("t1")
     claimed = driver.claim_one(started=False)
-    driver.store.note_start(claimed.grant)
-    driver.store.note_start(claimed.grant)
+    driver.store.leases.note_start(claimed.grant)
+    driver.store.leases.note_start(claimed.grant)
     assert driver.get("t1").status == "running"
     assert driver.settle(claimed)

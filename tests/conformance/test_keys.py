@@ -17,7 +17,7 @@ CANCELLED = Cause(Outcome.CANCEL, "user")
 
 
 def _key_of(driver: Driver, task_id: str) -> KeyRecord:
-    (found,) = driver.store.keys(task_id, None, None, 10)
+    (found,) = driver.store.keys.find(task_id, None, None, 10)
     return found
 
 
@@ -25,14 +25,14 @@ def _key_of(driver: Driver, task_id: str) -> KeyRecord:
 def test_ten_submissions_with_one_key_and_payload_are_one_task(driver: Driver) -> None:
     for n in range(10):
         assert driver.add(f"t{n}", payload={"a": 1}, key=key_for("k", "work", {"a": 1})) == ["t0"]
-    assert driver.store.counts(None)["pending"] == 1
+    assert driver.store.figures.counts(None)["pending"] == 1
     assert _key_of(driver, "t0").status == "pending"
 
 
 @pytest.mark.proves("IDM-12")
 def test_a_key_repeated_within_one_call_gives_the_same_task_twice(driver: Driver) -> None:
     assert driver.add("t1", "t2", key=key_for("k")) == ["t1", "t1"]
-    assert driver.store.counts(None)["pending"] == 1
+    assert driver.store.figures.counts(None)["pending"] == 1
 
 
 @pytest.mark.proves("IDM-05")
@@ -47,14 +47,14 @@ def test_the_same_key_for_another_request_is_a_conflict_whatever_became_of_the_f
         with pytest.raises(IdempotencyConflict) as conflict:
             driver.add("t2", kind=kind, key=key_for("k", kind, payload))
         assert (conflict.value.key, conflict.value.task_id) == ("k", "t1")
-    assert driver.store.get("t2") is None
+    assert driver.store.tasks.get("t2") is None
 
 
 def test_a_conflict_within_a_batch_stores_none_of_it(driver: Driver) -> None:
     driver.add("t1", key=key_for("k"))
     with pytest.raises(IdempotencyConflict):
         driver.add("t2", "t3", key=key_for("k", "other"))
-    assert driver.store.counts(None)["pending"] == 1
+    assert driver.store.figures.counts(None)["pending"] == 1
 
 
 @pytest.mark.proves("IDM-06")
@@ -102,7 +102,7 @@ def test_an_expired_key_may_stand_for_another_request(driver: Driver) -> None:
     assert driver.add("t2", key=key_for("k", "work", 2)) == ["t2"]
     key = _key_of(driver, "t2")
     assert (key.status, key.response, key.completed_at) == ("pending", None, None)
-    assert driver.store.keys("t1", None, None, 10) == []
+    assert driver.store.keys.find("t1", None, None, 10) == []
 
 
 @pytest.mark.proves("IDM-10")
@@ -110,7 +110,7 @@ def test_an_expired_key_may_stand_for_another_request(driver: Driver) -> None:
 def test_a_failed_key_lets_the_same_request_run_again(driver: Driver, ended: Cause) -> None:
     driver.add("t1", key=key_for("k"))
     if ended is CANCELLED:
-        driver.store.settle_by_id("t1", CANCELLED, driver.clock.now())
+        driver.store.tasks.settle_by_id("t1", CANCELLED, driver.clock.now())
     else:
         driver.settle(driver.claim_one(), ended)
     assert _key_of(driver, "t1").status == "failed"
@@ -141,12 +141,12 @@ def test_the_key_of_a_task_that_lives_past_its_expiry_is_neither_purged_nor_reus
     driver.add("running", key=key_for("k2"), priority=1)
     running = driver.claim_one(lease_ms=10 * DAY_MS)
     driver.clock.advance("2d")
-    assert driver.store.purge_keys(driver.clock.now(), 100) == 0
+    assert driver.store.keys.purge(driver.clock.now(), 100) == 0
     assert driver.add("new1", key=key_for("k1")) == ["pending"]
     assert driver.add("new2", key=key_for("k2")) == ["running"]
     driver.settle(running, COMPLETED)
-    assert driver.store.purge_keys(driver.clock.now(), 100) == 1
-    assert driver.store.keys("running", None, None, 10) == []
+    assert driver.store.keys.purge(driver.clock.now(), 100) == 1
+    assert driver.store.keys.find("running", None, None, 10) == []
     assert _key_of(driver, "pending").key == "k1"
 
 
@@ -155,16 +155,16 @@ def test_a_purge_removes_expired_keys_of_ended_tasks_within_its_limit(driver: Dr
         driver.add(f"t{n}", key=key_for(f"k{n}"))
     for claimed in driver.claim(limit=4):
         driver.settle(claimed, FATAL if claimed.task_id == "t0" else COMPLETED)
-    assert driver.store.purge_keys(driver.clock.now(), 100) == 0
+    assert driver.store.keys.purge(driver.clock.now(), 100) == 0
     driver.clock.advance(DAY_MS / 1000)
-    assert driver.store.purge_keys(driver.clock.now(), 3) == 3
-    assert driver.store.purge_keys(driver.clock.now(), 3) == 1
-    assert driver.store.purge_keys(driver.clock.now(), 3) == 0
+    assert driver.store.keys.purge(driver.clock.now(), 3) == 3
+    assert driver.store.keys.purge(driver.clock.now(), 3) == 1
+    assert driver.store.keys.purge(driver.clock.now(), 3) == 0
 
 
 def test_the_key_of_a_task_that_was_taken_is_held_until_it_expires(driver: Driver) -> None:
     driver.add("t1", key=key_for("k"))
-    driver.store.take(ClaimRequest("w1", 1, ("default",)), driver.clock.now())
+    driver.store.claims.take(ClaimRequest("w1", 1, ("default",)), driver.clock.now())
     with pytest.raises(IdempotencyConflict, match="removed"):
         driver.add("t2", key=key_for("k"))
     driver.clock.advance(DAY_MS / 1000)
@@ -176,11 +176,11 @@ def test_keys_are_listed_by_task_group_and_status_newest_first(driver: Driver) -
         driver.add(f"t{n}", group="g" if n < 3 else "h", key=key_for(f"k{n}"))
         driver.clock.advance("1s")
     driver.settle(driver.claim_one(lease_ms=LEASE_MS), COMPLETED)
-    assert _texts(driver.store.keys(None, "g", None, 10)) == ["k2", "k1", "k0"]
-    assert _texts(driver.store.keys(None, "g", None, 2)) == ["k2", "k1"]
-    assert _texts(driver.store.keys(None, None, "pending", 10)) == ["k3", "k2", "k1"]
-    assert _texts(driver.store.keys(None, None, "completed", 10)) == ["k0"]
-    assert _texts(driver.store.keys("t3", None, None, 10)) == ["k3"]
+    assert _texts(driver.store.keys.find(None, "g", None, 10)) == ["k2", "k1", "k0"]
+    assert _texts(driver.store.keys.find(None, "g", None, 2)) == ["k2", "k1"]
+    assert _texts(driver.store.keys.find(None, None, "pending", 10)) == ["k3", "k2", "k1"]
+    assert _texts(driver.store.keys.find(None, None, "completed", 10)) == ["k0"]
+    assert _texts(driver.store.keys.find("t3", None, None, 10)) == ["k3"]
 
 
 def _texts(keys: list[KeyRecord]) -> list[str]:

@@ -43,7 +43,7 @@ def test_a_zombies_every_write_is_refused_and_the_new_holders_result_stands(
     with pytest.raises(LeaseLost):
         driver.checkpoint(zombie, "manual_checkpoint")
     assert driver.get("t1") == before
-    kept = driver.store.checkpoints("t1", None, 10)
+    kept = driver.store.checkpoints.of_task("t1", None, 10)
     assert [(found.type, found.attempt) for found in kept] == [("error_boundary", 1)]
     assert driver.settle(holder, COMPLETED, "fresh")
     assert driver.get("t1").result == "fresh"
@@ -76,7 +76,7 @@ def test_only_task_holder_and_token_together_renew_a_running_task(driver: Driver
     driver.add("t1", "t2")
     mine = driver.claim_one("w1").grant
     theirs = driver.claim_one("w2").grant
-    before = driver.store.find(None, None, None, 10)
+    before = driver.store.tasks.find(None, None, None, 10)
     driver.clock.advance("10s")
     forged = [
         Grant(mine.seq, theirs.holder, mine.token),
@@ -85,8 +85,8 @@ def test_only_task_holder_and_token_together_renew_a_running_task(driver: Driver
         Grant(mine.seq, mine.holder, mine.token - 1),
         Grant(mine.seq + 99, mine.holder, mine.token),
     ]
-    assert driver.store.renew(forged, driver.clock.now(), LEASE_MS) == [False] * 5
-    assert driver.store.find(None, None, None, 10) == before
+    assert driver.store.leases.renew(forged, driver.clock.now(), LEASE_MS) == [False] * 5
+    assert driver.store.tasks.find(None, None, None, 10) == before
 
 
 @pytest.mark.proves("CLM-05")
@@ -95,9 +95,9 @@ def test_a_settled_task_cannot_be_renewed(driver: Driver) -> None:
     ended = driver.claim(limit=3)
     driver.settle(ended[0], COMPLETED)
     driver.settle(ended[1], RELEASED)
-    driver.store.settle_by_id("t3", Cause(Outcome.CANCEL, "user"), driver.clock.now())
+    driver.store.tasks.settle_by_id("t3", Cause(Outcome.CANCEL, "user"), driver.clock.now())
     grants = [one.grant for one in ended]
-    assert driver.store.renew(grants, driver.clock.now(), LEASE_MS) == [False] * 3
+    assert driver.store.leases.renew(grants, driver.clock.now(), LEASE_MS) == [False] * 3
 
 
 def test_one_call_renews_many_leases_and_says_which_are_lost(driver: Driver) -> None:
@@ -106,7 +106,11 @@ def test_one_call_renews_many_leases_and_says_which_are_lost(driver: Driver) -> 
     driver.settle(leases[1])
     driver.clock.advance("100s")
     grants = [one.grant for one in leases]
-    assert driver.store.renew(grants, driver.clock.now(), LEASE_MS) == [True, False, True]
+    assert driver.store.leases.renew(grants, driver.clock.now(), LEASE_MS) == [
+        True,
+        False,
+        True,
+    ]
     driver.clock.advance("250s")
     assert driver.heal().put_back == 0
 
@@ -141,7 +145,7 @@ def test_a_lease_is_held_before_its_expiry_and_free_from_it_on(
     driver.add("t1")
     driver.claim_one()
     driver.clock.advance((LEASE_MS + after_ms) / 1000)
-    assert driver.store.healing_is_due(driver.clock.now(), PATIENCE) is bool(put_back)
+    assert driver.store.recovery.is_due(driver.clock.now(), PATIENCE) is bool(put_back)
     assert driver.heal().put_back == put_back
     assert driver.get("t1").status == ("pending" if put_back else "running")
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from outlast.domain.locks import LockInfo, LockState
-from outlast.store.base import Store
-from outlast.store.locking import Locked, LockGrant, LockRequest
+from outlast.domain.locks import Locked, LockGrant, LockInfo, LockRequest, LockState
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE, Driver
 
@@ -22,7 +21,7 @@ class Locker:
 
     def ask(self, worker: str, name: str = "x", own: LockGrant | None = None) -> Locked | LockInfo:
         request = LockRequest(name, worker, TTL_MS, own)
-        return self._store.acquire_lock(request, self._clock.now())
+        return self._store.locks.acquire(request, self._clock.now())
 
     def take(self, worker: str, name: str = "x") -> LockGrant:
         answer = self.ask(worker, name)
@@ -30,14 +29,14 @@ class Locker:
         return answer.grant
 
     def extend(self, grant: LockGrant, ms: int) -> int | None:
-        (ends_at_ms,) = self._store.extend_locks([(grant, ms)], self._clock.now())
+        (ends_at_ms,) = self._store.locks.extend([(grant, ms)], self._clock.now())
         return ends_at_ms
 
     def give_back(self, *grants: LockGrant) -> list[bool]:
-        return self._store.give_back_locks(grants, self._clock.now())
+        return self._store.locks.give_back(grants, self._clock.now())
 
     def held(self, grant: LockGrant) -> bool:
-        return self._store.lock_is_held(grant, self._clock.now())
+        return self._store.locks.is_held(grant, self._clock.now())
 
 
 @pytest.fixture
@@ -56,8 +55,8 @@ def test_a_free_lock_is_handed_out_and_a_held_one_is_refused_by_its_record(
     assert isinstance(refused, LockInfo)
     assert (refused.holder, refused.token, refused.left_ms) == ("a", answer.grant.token, TTL_MS)
     assert refused.state is LockState.HELD
-    assert driver.store.locks(driver.clock.now(), PATIENCE) == [refused]
-    assert driver.store.lock("x", driver.clock.now(), PATIENCE) == refused
+    assert driver.store.locks.all(driver.clock.now(), PATIENCE) == [refused]
+    assert driver.store.locks.get("x", driver.clock.now(), PATIENCE) == refused
 
 
 @pytest.mark.proves("LCK-07")
@@ -68,10 +67,10 @@ def test_a_lock_ends_in_the_very_millisecond_it_was_taken_for(
     driver.clock.advance((TTL_MS - 1) / 1000)
     assert locker.held(first)
     assert isinstance(locker.ask("b"), LockInfo)
-    assert driver.store.locks_to_free(driver.clock.now(), PATIENCE) == 0
+    assert driver.store.locks.to_free(driver.clock.now(), PATIENCE) == 0
     driver.clock.advance(0.001)
     assert not locker.held(first)
-    assert driver.store.locks_to_free(driver.clock.now(), PATIENCE) == 1
+    assert driver.store.locks.to_free(driver.clock.now(), PATIENCE) == 1
     assert locker.take("b").token > first.token
 
 
@@ -116,19 +115,19 @@ def test_healing_frees_what_ran_out_and_spares_what_is_held(locker: Locker, driv
     driver.clock.advance(5)
     held = locker.take("a", "new")
     driver.clock.advance(5)
-    assert driver.store.healing_is_due(driver.clock.now(), PATIENCE)
+    assert driver.store.recovery.is_due(driver.clock.now(), PATIENCE)
     assert driver.heal().locks_freed == 1
-    assert not driver.store.healing_is_due(driver.clock.now(), PATIENCE)
+    assert not driver.store.recovery.is_due(driver.clock.now(), PATIENCE)
     assert locker.held(held)
-    assert driver.store.free_dead_locks(driver.clock.now(), PATIENCE) == 0
+    assert driver.store.locks.free_dead(driver.clock.now(), PATIENCE) == 0
 
 
 def test_freeing_by_force_answers_with_what_it_was(locker: Locker, driver: Driver) -> None:
     grant = locker.take("a")
-    freed = driver.store.free_lock_by_force("x", "ada", "test", driver.clock.now(), PATIENCE)
+    freed = driver.store.locks.free_by_force("x", "ada", "test", driver.clock.now(), PATIENCE)
     assert freed is not None
     assert (freed.holder, freed.token) == ("a", grant.token)
-    again = driver.store.free_lock_by_force("x", "ada", "test", driver.clock.now(), PATIENCE)
+    again = driver.store.locks.free_by_force("x", "ada", "test", driver.clock.now(), PATIENCE)
     assert again is None
     assert not locker.held(grant)
 
@@ -139,14 +138,14 @@ def test_a_lock_that_goes_with_a_lease_is_as_old_as_the_lease(
 ) -> None:
     driver.add("t1", "t2")
     claimed = driver.claim_one("a", lock="x")
-    found = driver.store.lock("x", driver.clock.now(), PATIENCE)
+    found = driver.store.locks.get("x", driver.clock.now(), PATIENCE)
     assert found is not None
     assert (found.holder, found.task_id, found.left_ms) == ("a", "t1", claimed.lease_ms)
     driver.clock.advance(100)
     assert driver.renew(claimed)
-    again = driver.store.lock("x", driver.clock.now(), PATIENCE)
+    again = driver.store.locks.get("x", driver.clock.now(), PATIENCE)
     assert again is not None
     assert again.left_ms == claimed.lease_ms
     driver.settle(claimed)
-    assert driver.store.lock("x", driver.clock.now(), PATIENCE) is None
+    assert driver.store.locks.get("x", driver.clock.now(), PATIENCE) is None
     locker.take("b")

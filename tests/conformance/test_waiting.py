@@ -47,7 +47,7 @@ def test_a_parked_task_is_pending_and_not_handed_out_until_unparked(
 ) -> None:
     driver.add("t1", "t2")
     driver.clock.advance("3s")
-    assert driver.store.park("t1", reason, driver.clock.now())
+    assert driver.store.tasks.park("t1", reason, driver.clock.now())
     task = driver.get("t1")
     assert (task.status, task.parked) == ("pending", reason)
     assert task.updated_at.timestamp() * 1000 == driver.clock.now().utc_ms
@@ -55,14 +55,14 @@ def test_a_parked_task_is_pending_and_not_handed_out_until_unparked(
     assert driver.claimed_ids() == ["t2"]
     driver.clock.advance("10d")
     assert driver.claim() == []
-    assert driver.store.unpark("t1", driver.clock.now()) is True
-    assert driver.store.unpark("t1", driver.clock.now()) is False
+    assert driver.store.tasks.unpark("t1", driver.clock.now()) is True
+    assert driver.store.tasks.unpark("t1", driver.clock.now()) is False
     assert driver.claimed_ids() == ["t1"]
 
 
 def test_unparking_a_delayed_task_lets_it_run_now(driver: Driver) -> None:
     driver.add("t1", not_before_ms=driver.clock.now().utc_ms + 5000)
-    assert driver.store.unpark("t1", driver.clock.now())
+    assert driver.store.tasks.unpark("t1", driver.clock.now())
     assert driver.get("t1").not_before is None
     assert driver.claimed_ids() == ["t1"]
 
@@ -74,30 +74,33 @@ def test_only_a_pending_task_can_be_parked(driver: Driver) -> None:
     now = driver.clock.now()
     for task_id in ("running", "completed"):
         with pytest.raises(InvalidTransition, match="only a pending task"):
-            driver.store.park(task_id, Parked.HOLD, now)
+            driver.store.tasks.park(task_id, Parked.HOLD, now)
         with pytest.raises(InvalidTransition, match="only a pending task"):
-            driver.store.unpark(task_id, now)
+            driver.store.tasks.unpark(task_id, now)
     with pytest.raises(TaskNotFound):
-        driver.store.park("nope", Parked.HOLD, now)
+        driver.store.tasks.park("nope", Parked.HOLD, now)
 
 
 def test_a_paused_queue_hands_out_nothing_and_others_go_on(driver: Driver) -> None:
     driver.add("t1")
     driver.add("t2", queue="other")
     now = driver.clock.now()
-    assert driver.store.pause("default", now) is True
-    assert driver.store.pause("default", now) is False
-    assert (driver.store.paused("default"), driver.store.paused("other")) == (True, False)
+    assert driver.store.queues.pause("default", now) is True
+    assert driver.store.queues.pause("default", now) is False
+    assert (driver.store.queues.is_paused("default"), driver.store.queues.is_paused("other")) == (
+        True,
+        False,
+    )
     assert driver.claimed_ids(queues=("default", "other")) == ["t2"]
-    assert driver.store.unpause("default", now) is True
-    assert driver.store.unpause("default", now) is False
+    assert driver.store.queues.unpause("default", now) is True
+    assert driver.store.queues.unpause("default", now) is False
     assert driver.claimed_ids() == ["t1"]
 
 
 def test_a_paused_queue_accepts_work_and_lets_running_tasks_finish(driver: Driver) -> None:
     driver.add("t1")
     claimed = driver.claim_one()
-    driver.store.pause("default", driver.clock.now())
+    driver.store.queues.pause("default", driver.clock.now())
     driver.add("t2")
     assert driver.renew(claimed)
     assert driver.settle(claimed)
@@ -109,7 +112,7 @@ def test_what_waits_does_not_stand_in_the_way_of_what_is_ready(driver: Driver) -
     later = driver.clock.now().utc_ms + 60_000
     driver.add(*(f"delayed{n}" for n in range(50)), priority=9, not_before_ms=later)
     driver.add("parked", priority=9)
-    driver.store.park("parked", Parked.HOLD, driver.clock.now())
+    driver.store.tasks.park("parked", Parked.HOLD, driver.clock.now())
     driver.add("ready")
     assert driver.claimed_ids(limit=1) == ["ready"]
     assert driver.claim() == []
@@ -127,9 +130,9 @@ def test_a_poller_that_found_nothing_sees_every_way_a_task_becomes_ready(driver:
     claimed = driver.claim_one()
     assert driver.claim() == []
     driver.settle(claimed, RELEASED)
-    driver.store.pause("default", now())
+    driver.store.queues.pause("default", now())
     assert driver.claim() == []
-    driver.store.unpause("default", now())
+    driver.store.queues.unpause("default", now())
     assert driver.claimed_ids(kinds=("work", "other")) == ["t1"]
     assert driver.claim() == []
     driver.lose()

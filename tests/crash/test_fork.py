@@ -64,22 +64,21 @@ def _forks_while_a_thread_is_inside_a_transaction(path: str, ending: str) -> Non
     import os
     import threading
 
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import say
 
     inside, go_on = threading.Event(), threading.Event()
 
     def pause(name: str) -> None:
         if name == "enqueue.written":
-            probe_points.arm(None)
+            probes.arm(None)
             inside.set()
             go_on.wait(60)
 
     app = Outlast(path)
     app.enqueue("work", id="held", priority=1)
     (lease,) = app.claim("w")
-    probe_points.arm(pause)
+    probes.arm(pause)
     thread = threading.Thread(target=lambda: say(app.enqueue("work", id="open when forked").id))
     thread.start()
     inside.wait(60)

@@ -117,8 +117,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
     import os
     import threading
 
-    from outlast import Outlast, StoreError
-    from outlast.host import probe_points
+    from outlast import Outlast, StoreError, probes
     from outlast.store.sqlite import registry
     from tests.support.childside import say
 
@@ -126,7 +125,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
 
     def pause(name: str) -> None:
         if name == "enqueue.written":
-            probe_points.arm(None)
+            probes.arm(None)
             inside.set()
             go_on.wait(60)
 
@@ -136,7 +135,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
         os.register_at_fork(before=go_on.set)
     else:
         registry.FORK_PATIENCE_SECONDS = 0.05
-    probe_points.arm(pause)
+    probes.arm(pause)
     thread = threading.Thread(target=lambda: app.enqueue("work", id="under way"))
     thread.start()
     inside.wait(60)
@@ -178,14 +177,13 @@ def test_a_child_of_a_fork_that_could_wait_no_longer_refuses_that_file(database:
 def _forks_inside_its_own_operation(path: str) -> None:
     import os
 
-    from outlast import Outlast, StoreError
-    from outlast.host import probe_points
+    from outlast import Outlast, StoreError, probes
     from tests.support.childside import say
 
     def fork(name: str) -> None:
         if name != "enqueue.written":
             return
-        probe_points.arm(None)
+        probes.arm(None)
         pid = os.fork()
         if pid:
             say(["exit", os.waitpid(pid, 0)[1]])
@@ -197,7 +195,7 @@ def _forks_inside_its_own_operation(path: str) -> None:
         os._exit(0)
 
     app = Outlast(path).open()
-    probe_points.arm(fork)
+    probes.arm(fork)
     say(["parent", app.enqueue("work", id="under way").id])
     say(["next", app.enqueue("work", id="next").id])
     app.close()

@@ -19,9 +19,9 @@ from outlast import (
     Outlast,
     StoreError,
     TaskNotFound,
+    probes,
 )
 from outlast.app.aio.lease import AsyncLease
-from outlast.host import probe_points
 from outlast_lab.chaos.crowd import result_of
 from outlast_lab.history import read_history
 from outlast_lab.invariants import violations
@@ -41,9 +41,9 @@ EIO, ENOSPC = 5, 28
 def passed() -> Iterator[list[str]]:
     """Every probe that was passed."""
     names: list[str] = []
-    probe_points.arm(names.append)
+    probes.arm(names.append)
     yield names
-    probe_points.arm(None)
+    probes.arm(None)
 
 
 def adding(app: Outlast, task_id: str, **options: Any) -> Callable[[], str]:
@@ -135,8 +135,7 @@ def _forms_a_group_on_a_failing_disk(
     path: str, ids: list[str], code: int, between: list[str], at: str
 ) -> None:
     """Between two probes the log cannot be written; a small cache writes it early."""
-    from outlast import OutcomeUnknown, Outlast
-    from outlast.host import probe_points
+    from outlast import OutcomeUnknown, Outlast, probes
     from outlast_lab.kill.writes import watch_writes
     from tests.store.hand import store_of
     from tests.support.childside import say
@@ -157,7 +156,7 @@ def _forms_a_group_on_a_failing_disk(
     watch_writes(spoil)
     app = Outlast(path).open()
     store_of(app)._database.writer._connection.pragma("cache_size", 50)
-    probe_points.arm(look)
+    probes.arm(look)
     answers = in_one_group(
         app,
         "first",
@@ -167,7 +166,7 @@ def _forms_a_group_on_a_failing_disk(
         ],
     )
     failing = False
-    probe_points.arm(None)
+    probes.arm(None)
     words = ["unknown" if isinstance(one, OutcomeUnknown) else str(one) for one in answers]
     say([words, passed.count("group.begun"), passed.count("group.committed")])
     say([app.resolve(one) is not None for one in ids])

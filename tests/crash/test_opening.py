@@ -150,17 +150,16 @@ def test_a_restart_beside_a_live_worker_takes_back_the_dead_ones_task_only(datab
 
 
 def _sits_in_its_migration(path: str) -> None:
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
         if name == "migrate.statement":
-            probe_points.arm(None)
+            probes.arm(None)
             say("alone with the store")
             hear()
 
-    probe_points.arm(pause)
+    probes.arm(pause)
     app = Outlast(path).open()
     say("open")
     hear()

@@ -14,8 +14,7 @@ from tests.support.snapshots import foreign_snapshot
 
 def _meets_a_failing_disk(path: str, point: str, code: int, verb: str) -> None:
     """The write of the frame that ends the commit fails, with half or all of it in the file."""
-    from outlast import OutcomeUnknown, Outlast
-    from outlast.host import probe_points
+    from outlast import OutcomeUnknown, Outlast, probes
     from outlast_lab.kill.writes import watch_writes
     from tests.support.childside import hear, say
 
@@ -39,12 +38,12 @@ def _meets_a_failing_disk(path: str, point: str, code: int, verb: str) -> None:
     app.enqueue("work", id="claimed")
     (lease,) = app.claim("w")
     store = lease.complete if verb == "settle" else lambda: app.enqueue("work", id="doubtful")
-    probe_points.arm(arm)
+    probes.arm(arm)
     try:
         store()
     except OutcomeUnknown as error:
         say([list(error.task_ids), str(error)])
-    probe_points.arm(None)
+    probes.arm(None)
     failing = False
     while (order := hear()) is not None:
         if order[0] == "again":

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from outlast import OutcomeUnknown, Outlast, StoreReplaced
-from outlast.host import kernel, probe_points
+from outlast import OutcomeUnknown, Outlast, StoreReplaced, probes
+from outlast.host import kernel
 from outlast.store.sqlite import file_guard
 from tests.support.foreign import foreign_statuses
 
@@ -58,7 +58,7 @@ tricks = pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.__name
 def used(app: Outlast) -> Iterator[Outlast]:
     app.enqueue_many("work", range(3), id=["a", "b", "c"])
     yield app
-    probe_points.arm(None)
+    probes.arm(None)
 
 
 @tricks
@@ -94,11 +94,11 @@ def test_a_claim_is_refused_once_a_file_was_replaced(
 def test_a_file_replaced_during_a_transaction_is_noticed_before_the_acknowledgement(
     used: Outlast, trick: Callable[[Path], None], point: str
 ) -> None:
-    probe_points.arm(lambda name: trick(used.path) if name == point else None)
+    probes.arm(lambda name: trick(used.path) if name == point else None)
     with pytest.raises(OutcomeUnknown, match="resolve") as caught:
         used.enqueue("work", id="doubtful")
     assert caught.value.task_ids == ("doubtful",)
-    probe_points.arm(None)
+    probes.arm(None)
     used.open()
     resolved = used.resolve("doubtful")
     assert (resolved is not None) is ("doubtful" in foreign_statuses(used.path))
@@ -125,7 +125,7 @@ def test_it_is_noticed_as_well_when_the_folders_have_been_at_rest(
         used.enqueue("work")
         assert time.monotonic() < deadline
     used.enqueue("work")
-    probe_points.arm(lambda name: trick(used.path) if name == point else None)
+    probes.arm(lambda name: trick(used.path) if name == point else None)
     with pytest.raises(OutcomeUnknown, match="resolve"):
         used.enqueue("work", id="doubtful")
 

@@ -14,8 +14,7 @@ def _is_touched(path: str, how: str, when: str) -> None:
     import sqlite3
     from collections.abc import Callable
 
-    from outlast import Outlast, StoreError
-    from outlast.host import probe_points
+    from outlast import Outlast, StoreError, probes
     from tests.support.childside import say
 
     def by_sqlite3() -> None:
@@ -32,7 +31,7 @@ def _is_touched(path: str, how: str, when: str) -> None:
 
     def touch(name: str) -> None:
         if name == when:
-            probe_points.arm(None)
+            probes.arm(None)
             touches[how]()
 
     def tried(store: Callable[[], object]) -> None:
@@ -47,7 +46,7 @@ def _is_touched(path: str, how: str, when: str) -> None:
     if when == "between":
         touches[how]()
     else:
-        probe_points.arm(touch)
+        probes.arm(touch)
     if when.startswith("settle"):
         tried(lease.complete)
         tried(lease.complete)
@@ -101,8 +100,7 @@ def test_a_store_touched_between_two_operations_refuses_one_and_goes_on(
 def _uses_sqlite3_on_other_files(path: str) -> None:
     import sqlite3
 
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import say
 
     def use_another(name: str) -> None:
@@ -111,7 +109,7 @@ def _uses_sqlite3_on_other_files(path: str) -> None:
         connection.close()
 
     app = Outlast(path)
-    probe_points.arm(use_another)
+    probes.arm(use_another)
     say(app.enqueue("work", id="t").id)
     (lease,) = app.claim("w")
     say(lease.complete())

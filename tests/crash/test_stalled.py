@@ -8,8 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import DatabaseError, Outlast, QueueStalled, Settings
-from outlast.host import probe_points
+from outlast import DatabaseError, Outlast, QueueStalled, Settings, probes
 from tests.support.children import Child
 from tests.support.foreign import foreign_statuses
 from tests.support.sitting import sits_in_a_transaction
@@ -83,12 +82,12 @@ def test_an_error_that_waiting_cannot_mend_is_not_tried_again(app: Outlast, data
         connection.execute("CREATE TABLE once (x UNIQUE)")
     connection.close()
     begun: list[str] = []
-    probe_points.arm(begun.append)
+    probes.arm(begun.append)
     try:
         with pytest.raises(DatabaseError, match="ConstraintError"):
             app.enqueue("work", id="t", also=[("INSERT INTO once VALUES (1), (1)", ())])
     finally:
-        probe_points.arm(None)
+        probes.arm(None)
     assert begun == ["enqueue.begun", "enqueue.inserted"]
     assert foreign_statuses(database) == {}
     assert app.enqueue("work", id="t").id == "t", "and the transaction is over"

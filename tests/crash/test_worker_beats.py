@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outlast.store.sqlite.beat import Beating
 
 from outlast import Outlast, Settings, StoreError
-from outlast.store.sqlite.beat import Beating
 from outlast.tasks.context import Context
 from tests.crash.working import (
     PATIENCE_SECONDS,

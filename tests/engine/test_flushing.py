@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import InvalidInput, Outlast, Settings
-from outlast.host import probe_points
+from outlast import InvalidInput, Outlast, Settings, probes
 from outlast.store.records import FlushResult
 from tests.engine.flush_stage import FRAME_BYTES, NEVER, MakeApp, log_bytes, writer_of
 from tests.store.hand import store_of
@@ -45,11 +44,11 @@ def watch() -> Iterator[Watch]:
 
     def start(app: Outlast) -> Flushes:
         app.open()
-        probe_points.arm(note)
+        probes.arm(note)
         return seen
 
     yield start
-    probe_points.arm(None)
+    probes.arm(None)
 
 
 def _reads(path: str) -> None:
@@ -221,13 +220,13 @@ def test_a_commit_is_acknowledged_while_its_flush_is_still_under_way(make_app: M
             begun.set()
             assert go_on.wait(PATIENCE_SECONDS)
 
-    probe_points.arm(hold_up)
+    probes.arm(hold_up)
     try:
         assert app.enqueue("work", id="t").id == "t"
         assert begun.wait(PATIENCE_SECONDS)
         assert app.get("t").status == "pending", "a reader does not wait for it either"
     finally:
-        probe_points.arm(None)
+        probes.arm(None)
         go_on.set()
     assert app.enqueue("work", id="u").id == "u"
 

@@ -72,7 +72,7 @@ def test_the_recovery_given_runs_once_at_each_opening_before_anything_is_served(
     seen: list[int] = []
 
     def counting(session: Session) -> Healed:
-        seen.append(session.store.counts(None)["pending"])
+        seen.append(session.store.figures.counts(None)["pending"])
         return NOTHING_HEALED
 
     app = Outlast(database, clock=clock, recovery=counting)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast
-from outlast.host import probe_points
+from outlast import Outlast, probes
 from tests.support.children import Child
 
 WRITES = 100
@@ -32,7 +31,7 @@ def _reads_for_a_long_time(path: str) -> None:
 def armed() -> Iterator[list[str]]:
     """Names of the probes passed, for the tests that act at one of them."""
     yield []
-    probe_points.arm(None)
+    probes.arm(None)
 
 
 @pytest.mark.proves("INT-33")
@@ -66,10 +65,10 @@ def test_a_read_in_the_middle_of_a_write_is_answered_from_before_it(
         listing = [task.id for task in app.tasks(status="pending")]
         seen.append((name, listing, app.counts()))
 
-    probe_points.arm(look)
+    probes.arm(look)
     app.enqueue_many("work", range(3), id=["d", "e", "f"])
     app.claim("w", limit=6)
-    probe_points.arm(None)
+    probes.arm(None)
     assert {"enqueue.inserted", "enqueue.written", "claim.updated"} <= set(armed)
     by_probe = {name: (listing, counts["pending"]) for name, listing, counts in seen}
     assert by_probe["enqueue.written"] == (["c", "b", "a"], 3)

@@ -10,7 +10,7 @@ def test_a_retired_worker_has_left_holds_nothing_and_may_come_back(
     app.enqueue("work", id="a")
     (lease,) = app.claim("w")
     session = app._handle.serve()
-    session.store.retire("w", session.now())
+    session.store.workers.retire("w", session.now())
     (worker,) = app.workers()
     assert (worker.state, worker.task_ids) == ("left", ())
     task = app.get("a")
@@ -24,5 +24,5 @@ def test_a_retired_worker_has_left_holds_nothing_and_may_come_back(
 
 def test_to_retire_a_worker_that_never_was_changes_nothing(app: Outlast) -> None:
     session = app._handle.serve()
-    session.store.retire("nobody", session.now())
+    session.store.workers.retire("nobody", session.now())
     assert app.workers() == []

@@ -11,6 +11,7 @@ from typing import Any
 
 import apsw
 import pytest
+from outlast.store.sqlite.serving import Serving
 
 from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
 from outlast.app import claim
@@ -18,7 +19,6 @@ from outlast.clock import Instant
 from outlast.maintenance.recovery import recover
 from outlast.store.records import FlushResult
 from outlast.store.session import Session
-from outlast.store.sqlite.serving import Serving
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 
@@ -135,7 +135,7 @@ def test_a_write_that_comes_after_the_closing_touches_no_descriptor(
         for descriptor in others:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         with pytest.raises(StoreError, match="closed; open it again"):
-            store.pause("q", app._handle.now())
+            store.queues.pause("q", app._handle.now())
         for n in range(30):
             asking = os.open(tmp_path / f"other {n}", os.O_RDWR)
             with pytest.raises(BlockingIOError):

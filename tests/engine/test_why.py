@@ -25,7 +25,7 @@ def serving(app: Outlast, clock: ManualClock, name: str = "w", **differs: Any) -
     """A worker of this process says what it serves, as a running one does with each beat."""
     serves = {"queues": ["default"], "kinds": ["work"], "concurrency": 8} | differs
     stuck = serves.pop("stuck", None)
-    store_of(app).beat(
+    store_of(app).workers.beat(
         name,
         [],
         clock.now(),
@@ -71,7 +71,7 @@ def _serves_and_waits(path: str) -> None:
 
     app = Outlast(path).open()
     serves = '{"queues": ["gpu"], "kinds": ["x"], "concurrency": 1}'
-    store_of(app).beat("w", [], SystemClock().now(), serves=serves)
+    store_of(app).workers.beat("w", [], SystemClock().now(), serves=serves)
     say("serves")
     hear()
 

@@ -17,9 +17,8 @@ def _listens(path: str, diary: str, point: str, nth: int, page: int) -> None:
     """Writes down what it is told, and dies at the nth passing of a point, if it comes to that."""
     import os
 
-    from outlast import Event, Outlast
+    from outlast import Event, Outlast, probes
     from outlast.app import event_delivery
-    from outlast.host import probe_points
     from tests.support.childside import die, say
 
     event_delivery.PAGE = page
@@ -36,7 +35,7 @@ def _listens(path: str, diary: str, point: str, nth: int, page: int) -> None:
         os.write(file, f"{event.cursor} {event.kind} {event.task_id}\n".encode())
         pass_by("function")
 
-    probe_points.arm(pass_by)
+    probes.arm(pass_by)
     with Outlast(path) as app, app.subscribe(write, "audit", after="0.0") as subscription:
         say(subscription.catch_up(60))
 

@@ -8,8 +8,8 @@ import pytest
 from outlast import Cursor, Outlast
 from outlast.clock import Instant
 from outlast.store.ops import cursors
-from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction, int_array
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from outlast_lab.inside import store_of
 from tests.events.conftest import DEADLINE_SECONDS, Listener
@@ -17,9 +17,9 @@ from tests.events.conftest import DEADLINE_SECONDS, Listener
 DAY = 86_400
 
 
-def _store(app: Outlast) -> SqliteStore:
+def _store(app: Outlast) -> Store:
     found = store_of(app)
-    assert isinstance(found, SqliteStore)
+    assert isinstance(found, Store)
     return found
 
 
@@ -167,7 +167,9 @@ def test_a_cursor_never_falls_back(app: Outlast, clock: ManualClock) -> None:
     _done(app, "a")
     _attend(app, "audit")
     (before,) = app.subscribers()
-    place = _store(app).cursor("audit")
+    place = _store(app).events.cursor("audit")
     assert place is not None
-    assert not _store(app).move_cursor("audit", place._replace(cursor=Cursor(1, 0)), clock.now())
+    assert not _store(app).events.move_cursor(
+        "audit", place._replace(cursor=Cursor(1, 0)), clock.now()
+    )
     assert app.subscribers() == [before]

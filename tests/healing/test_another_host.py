@@ -72,7 +72,7 @@ def test_any_sign_of_life_keeps_a_distant_worker_alive(
             clock.advance("99s")
             far.asks("advance", "99s")
             far.asks(sign, *(["t"] if sign == "renew" else []))
-            assert not store_of(app).healing_is_due(clock.now(), app._patience)
+            assert not store_of(app).recovery.is_due(clock.now(), app._patience)
             dry = app.recovery_stats()
             assert (dry.entries_reclaimed, dry.dead_workers) == (0, ())
             assert [one.orphaned for one in app.recovery_plan()] == [None]
@@ -126,7 +126,7 @@ def test_a_renewal_between_finding_a_lease_that_ran_out_and_its_reset_wins(
         holder.asks("advance", "10s")
         store = store_of(app)
         put_back = store._heal_batch
-        assert store.healing_is_due(clock.now(), app._patience)
+        assert store.recovery.is_due(clock.now(), app._patience)
 
         def renewed_first(*arguments: Any) -> Any:
             holder.asks("renew", "renewed")

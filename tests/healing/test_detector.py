@@ -13,9 +13,10 @@ import pytest
 from outlast import DatabaseError, Outlast, Settings, StoreError
 from outlast.host.waker import Waker
 from outlast.maintenance.loop import Detector
-from outlast.store.future import Ear
+from outlast.store.future import Listener
+from outlast.store.ops.recovery.recovery import Recovery
 from outlast.store.session import Session
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.crash.working import until
 from tests.healing.stage import Holder, crashed_holder, events
@@ -119,7 +120,7 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
             self._now = Seconds()
             super().__init__(session, self._now)
 
-        def _sleep(self, deaths: Ear, waker: Waker, seconds: float) -> bool:
+        def _sleep(self, deaths: Listener, waker: Waker, seconds: float) -> bool:
             waits.append(seconds)
             turns.acquire()
             self._now.now += seconds
@@ -184,18 +185,18 @@ def test_while_nobody_registers_it_only_asks_whether_anything_changed(
     """Guards the idle: no look at the workers, and no write, as long as nothing happens."""
     monkeypatch.setattr("outlast.maintenance.loop.PEERS_SECONDS", 0.01)
     asked, looked = threading.Semaphore(0), []
-    changes, come = SqliteStore.changes, SqliteStore.peers_have_come
+    changes, come = Store.changes, Recovery.peers_have_come
 
-    def asks(store: SqliteStore) -> int:
+    def asks(store: Store) -> int:
         asked.release()
         return changes(store)
 
-    def looks(store: SqliteStore) -> bool:
+    def looks(store: Store) -> bool:
         looked.append(store)
         return come(store)
 
-    monkeypatch.setattr(SqliteStore, "changes", asks)
-    monkeypatch.setattr(SqliteStore, "peers_have_come", looks)
+    monkeypatch.setattr(Store, "changes", asks)
+    monkeypatch.setattr(Recovery, "peers_have_come", looks)
     app = make_app(detection_interval_seconds=3600).open()
     for _ in range(20):
         assert asked.acquire(timeout=30)
@@ -211,14 +212,14 @@ def test_what_fails_while_it_asks_who_is_there_is_not_the_end_of_it(
     """Guards the thread: an error of one moment must not leave the process without a detector."""
     failed = threading.Event()
 
-    def fails(store: SqliteStore) -> bool:
+    def fails(store: Store) -> bool:
         failed.set()
         raise StoreError("not now")
 
     monkeypatch.setattr("outlast.maintenance.loop.PEERS_SECONDS", 0.01)
     app = make_app(detection_interval_seconds=3600)
     with monkeypatch.context() as broken:
-        broken.setattr(SqliteStore, "peers_have_come", fails)
+        broken.setattr(Recovery, "peers_have_come", fails)
         app.enqueue("work", id="t")
         assert failed.wait(30)
     with crashed_holder(app.path, ["t"]):

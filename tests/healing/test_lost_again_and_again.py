@@ -83,7 +83,7 @@ def test_a_worker_that_beat_and_lost_its_lease_all_the_same_points_to_the_clock(
 ) -> None:
     app.open()
     serves = '{"queues": ["default"], "kinds": null, "concurrency": 1}'
-    store_of(app).beat("w", [], clock.now(), serves=serves)
+    store_of(app).workers.beat("w", [], clock.now(), serves=serves)
     app.enqueue("work", id="t")
     lost_by_lease(app, clock, "t", 2)
     (found,) = suspects(app)

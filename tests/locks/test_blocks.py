@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.locking import Locking
 
 from outlast import LockHeld, LockLost, Outlast, Settings, StoreError
 from outlast.app import lock_renewal
 from outlast.errors import QueueStalled
-from outlast.store.sqlite.locking import Locking
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 

@@ -12,8 +12,7 @@ EIO = 5
 
 def _meets_a_failing_disk(path: str, point: str, code: int) -> None:
     """The frame that ends the commit of an acquire fails, with half or all of it in the file."""
-    from outlast import OutcomeUnknown, Outlast
-    from outlast.host import probe_points
+    from outlast import OutcomeUnknown, Outlast, probes
     from outlast_lab.kill.writes import watch_writes
     from tests.support.childside import say
 
@@ -35,12 +34,12 @@ def _meets_a_failing_disk(path: str, point: str, code: int) -> None:
     watch_writes(fail_the_commit_frame)
     app = Outlast(path)
     app.lock("warm up").acquire()
-    probe_points.arm(arm)
+    probes.arm(arm)
     try:
         app.lock("x").acquire()
     except OutcomeUnknown as error:
         say(type(error).__name__)
-    probe_points.arm(None)
+    probes.arm(None)
     failing = False
     other = app.lock("y")
     say(other.acquire())
@@ -63,8 +62,7 @@ def test_a_lock_whose_commit_was_in_doubt_is_freed_by_the_next_request(
 
 def _is_interrupted(path: str) -> None:
     """Ctrl-C between the commit and its answer."""
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import say
 
     app = Outlast(path)
@@ -72,10 +70,10 @@ def _is_interrupted(path: str) -> None:
 
     def interrupt(name: str) -> None:
         if name == "lock.committed":
-            probe_points.arm(None)
+            probes.arm(None)
             raise KeyboardInterrupt
 
-    probe_points.arm(interrupt)
+    probes.arm(interrupt)
     try:
         app.lock("x").acquire()
     except KeyboardInterrupt:

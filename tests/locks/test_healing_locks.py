@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outlast.store.ops.lock_recovery import Looker, Rows, free_unheld
 
 from outlast import Outlast
 from outlast.store.ops import locks
-from outlast.store.ops.lock_recovery import Looker, Rows, free_unheld
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE
 from tests.locks.telling import Told

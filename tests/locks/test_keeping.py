@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.locking import Locking
 
 from outlast import AsyncOutlast, LockLost, NamedLock, Outlast, Settings
-from outlast.store.sqlite.locking import Locking
 from outlast.testing import ManualClock
 from tests.locks.test_blocks import LONG_SECONDS, left_seconds, wait_until
 

@@ -143,8 +143,7 @@ def _claims_with_an_armed_probe(path: str, log_path: str) -> None:
     import os
     import signal
 
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
 
     logging.basicConfig(filename=log_path, level=logging.DEBUG)
     app = Outlast(path)
@@ -154,7 +153,7 @@ def _claims_with_an_armed_probe(path: str, log_path: str) -> None:
         if name == "claim.written":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    probe_points.arm(die)
+    probes.arm(die)
     app.claim("w1")
 
 

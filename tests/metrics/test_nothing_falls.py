@@ -44,7 +44,7 @@ def test_the_wait_of_a_delayed_task_stays_what_it_was_when_the_task_comes_back(
     clock.advance("1d")
     (lease,) = app.claim("w")
     lease.complete()
-    store_of(app).fold_metrics(least=1)
+    store_of(app).metrics.fold(least=1)
     assert app.metrics()[WAIT]["samples"] == [waited]
 
 

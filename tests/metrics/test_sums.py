@@ -10,8 +10,8 @@ import pytest
 
 from outlast import Outlast
 from outlast.domain.metric_marks import MOST_PAIRS
-from outlast.store.measuring import FOLD_WORTH
 from outlast.store.ops import metrics
+from outlast.store.ops.metrics import FOLD_WORTH
 from outlast.store.sqlite import statements
 from outlast.testing import ManualClock
 from tests.metrics.reading import assert_none_fell, rising, value_of
@@ -37,9 +37,9 @@ def _a_history(app: Outlast, clock: ManualClock, tasks: int = 12) -> None:
 def test_sums_say_the_same_as_the_rows_they_were_made_of(app: Outlast, clock: ManualClock) -> None:
     _a_history(app, clock)
     before = app.metrics()
-    assert store_of(app).fold_metrics(1) > 20
+    assert store_of(app).metrics.fold(1) > 20
     assert rising(app.metrics()) == rising(before)
-    assert store_of(app).fold_metrics(1) == 0, "and nothing is left"
+    assert store_of(app).metrics.fold(1) == 0, "and nothing is left"
     done = value_of(before, FINISHED, outcome="completed")
     app.enqueue("later")
     app.claim("w", kinds=["later"])[0].complete()
@@ -52,7 +52,7 @@ def test_sums_in_many_steps_are_the_same_as_in_one(
     _a_history(app, clock)
     before = app.metrics()
     monkeypatch.setattr(metrics, "FOLDED_AT_ONCE", 3)
-    store_of(app).fold_metrics(1)
+    store_of(app).metrics.fold(1)
     assert rising(app.metrics()) == rising(before)
 
 
@@ -62,7 +62,7 @@ def test_who_stops_the_detector_waits_for_one_step_of_summing_up(
     _a_history(app, clock)
     monkeypatch.setattr(metrics, "FOLDED_AT_ONCE", 3)
     goes_on = iter([True, False])
-    assert store_of(app).fold_metrics(1, lambda: next(goes_on)) == 3
+    assert store_of(app).metrics.fold(1, lambda: next(goes_on)) == 3
 
 
 @pytest.mark.proves("OBS-10")
@@ -135,7 +135,7 @@ def test_threads_that_sum_up_while_others_work_agree_with_the_rows(app: Outlast)
 
     def sum_up() -> None:
         while not is_over.is_set():
-            store.fold_metrics(1)
+            store.metrics.fold(1)
 
     threads = [threading.Thread(target=sum_up) for _ in range(3)]
     for thread in threads:
@@ -195,7 +195,7 @@ def test_the_first_pairs_have_series_of_their_own_and_the_others_share_one(
     app.complete_many([(lease, None) for lease in app.claim("w", limit=pairs)])
     app.enqueue("never seen before")
     if is_folded:
-        store_of(app).fold_metrics(1)
+        store_of(app).metrics.fold(1)
     found = app.metrics()
     samples = found[FINISHED]["samples"]
     assert len(samples) <= MOST_PAIRS + 1
@@ -238,7 +238,7 @@ def large(app: Outlast) -> Outlast:
                 " WHERE t.seq > 1 AND x.task_seq = 1 AND x.to_status = ?",
                 move,
             )
-    store_of(app).fold_metrics(1)
+    store_of(app).metrics.fold(1)
     app.enqueue_many("work", range(10))
     app.claim("w", limit=3)
     return app

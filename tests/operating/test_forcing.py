@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.operating import Operating as SqliteOperating
 
 from outlast import InvalidInput, InvalidTransition, LeaseLost, Outlast, TaskNotFound
-from outlast.store.sqlite.operating import Operating as SqliteOperating
 from outlast.testing import ManualClock
 from tests.operating.stage import holds
 from tests.recovery.stage import rows
@@ -164,8 +164,7 @@ def _forces(path: str, probe: str, nth: int) -> None:
     import os
     import signal
 
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
 
     app = Outlast(path).open()
     left = [nth]
@@ -176,7 +175,7 @@ def _forces(path: str, probe: str, nth: int) -> None:
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    probe_points.arm(die)
+    probes.arm(die)
     app.force_many("fail", status="pending", by="ada")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, RecoveryFailed, Settings, StoreBusy
+from outlast.store.ops.recovery.recovery import Recovery
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import holding, killed, markers_of
 from tests.store.hand import Hand
@@ -90,9 +90,9 @@ def test_no_call_of_any_thread_is_answered_before_recovery_has_ended(
     crashed_store(app, database)
     inside, go_on = threading.Event(), threading.Event()
     seen: list[tuple[str, int]] = []
-    heal = SqliteStore.heal
+    heal = Recovery.heal
 
-    def slowly(store: SqliteStore, *given: Any, **options: Any) -> Any:
+    def slowly(store: Recovery, *given: Any, **options: Any) -> Any:
         inside.set()
         assert go_on.wait(PATIENCE_SECONDS)
         return heal(store, *given, **options)
@@ -109,7 +109,7 @@ def test_no_call_of_any_thread_is_answered_before_recovery_has_ended(
         thread.start()
         return thread
 
-    monkeypatch.setattr(SqliteStore, "heal", slowly)
+    monkeypatch.setattr(Recovery, "heal", slowly)
     threads = [ask("claim", lambda: app.claim("w"))]
     assert inside.wait(PATIENCE_SECONDS)
     threads.append(ask("enqueue", lambda: app.enqueue("work")))
@@ -187,7 +187,7 @@ def test_a_plan_and_a_dry_run_change_nothing_and_say_what_will_be_done(
     planned = {(one.task_id, one.to) for one in looking.recovery_plan()}
     dry = looking.recovery_stats()
     assert sums_of(database) == before
-    done = looking.heal()
+    done = looking.recovery.heal()
     assert planned == {(one.id, one.status) for one in looking.tasks()}
     looking.close()
     assert (dry.entries_reclaimed, dry.entries_failed) == (2, 1)

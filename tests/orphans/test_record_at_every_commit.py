@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast
-from outlast.host import probe_points
+from outlast import Outlast, probes
 from outlast.store.ops import loss_causes
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import by_hand, killed, markers_of
@@ -78,11 +77,11 @@ def test_at_every_commit_of_a_run_the_record_is_true(
             seen.append(name)
             assert {why: hand.rows(query) for why, query in NEVER.items() if hand.rows(query)} == {}
 
-    probe_points.arm(look)
+    probes.arm(look)
     try:
         report = app.recover()
     finally:
-        probe_points.arm(None)
+        probes.arm(None)
     assert (report.tasks_put_back, len(report.dead_workers)) == (8, 2)
     assert seen[-1] == "recover.committed"
     assert seen[:-1] == ["heal.committed"] * len(seen[:-1])

@@ -11,7 +11,7 @@ import pytest
 from outlast import DatabaseError, Outlast
 from outlast.maintenance import loop as detecting
 from outlast.maintenance.loop import Detector
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.ops.recovery.recovery import Recovery
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import LONG, killed, stranger
 from tests.store.hand import Hand
@@ -150,7 +150,7 @@ def test_a_claim_goes_on_although_healing_fails(
     def fails(*given: Any) -> bool:
         raise DatabaseError("heal", OSError("disk"))
 
-    monkeypatch.setattr(SqliteStore, "healing_is_due", fails)
+    monkeypatch.setattr(Recovery, "is_due", fails)
     assert [lease.task_id for lease in app.claim("w")] == ["t"]
 
 
@@ -166,7 +166,7 @@ def test_a_detector_looks_on_after_an_error(
     monkeypatch.setattr(detecting, "LATE", 1e9)
     app = make_app(detection_interval_seconds=0.01)
     app.open()
-    monkeypatch.setattr(SqliteStore, "healing_is_due", fails)
+    monkeypatch.setattr(Recovery, "is_due", fails)
     (thread,) = (one for one in threading.enumerate() if one.name == "outlast-detector")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(looks) < 3:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import Batch, Outlast
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.ops.keys import Keys
 from outlast.testing import ManualClock
 from tests.recovery.stage import assert_sound_inside, crash, rows
 from tests.support.children import Child
@@ -125,13 +125,13 @@ def test_keys_are_purged_once_the_run_is_on_record_and_never_many_at_once(
     app.enqueue("work", id="t", idempotency_key="k")
     app.close()
     seen: list[tuple[bool, int]] = []
-    genuine = SqliteStore.purge_keys
+    genuine = Keys.purge
 
-    def watched(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
-        seen.append((store.is_on_record, limit))
+    def watched(store: Keys, now: Any, limit: int, looks_first: bool) -> int:
+        seen.append((store.runs.is_on_record, limit))
         return genuine(store, now, limit, looks_first)
 
-    monkeypatch.setattr(SqliteStore, "purge_keys", watched)
+    monkeypatch.setattr(Keys, "purge", watched)
     app.open()
     assert seen == [(True, 500)]
 
@@ -143,11 +143,11 @@ def test_what_can_wait_does_not_hold_up_the_start(
     """Guards readiness: old keys are cleared away by another thread, and nobody waits for it."""
     slow = Slow()
 
-    def purge(store: SqliteStore, now: Any, limit: int, looks_first: bool) -> int:
+    def purge(store: Keys, now: Any, limit: int, looks_first: bool) -> int:
         slow.run()
         return 0
 
-    monkeypatch.setattr(SqliteStore, "purge_keys", purge)
+    monkeypatch.setattr(Keys, "purge", purge)
     with slow:
         app = make_app(detection_interval_seconds=60).open()
         slow.has_begun_and_not_ended()

@@ -11,7 +11,7 @@ import pytest
 
 from outlast import Outlast, RecoveryFailed, RecoveryReport
 from outlast.store.ops import recovery_runs
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.ops.recovery.recovery import Recovery
 from tests.recovery.stage import by_hand, content, crash, holder, rows, sessions_of
 from tests.support.children import Child
 
@@ -136,7 +136,7 @@ def test_an_opening_that_was_broken_off_and_made_again_is_one_session(
     make_app: Callable[..., Outlast], crashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards the retry: what was begun twice is ended by one clean stop."""
-    heal = SqliteStore.heal
+    heal = Recovery.heal
 
     def breaks_off(*given: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
@@ -148,10 +148,10 @@ def test_an_opening_that_was_broken_off_and_made_again_is_one_session(
             from outlast.maintenance.recovery import recover
 
             with monkeypatch.context() as broken:
-                broken.setattr(SqliteStore, "heal", breaks_off)
+                broken.setattr(Recovery, "heal", breaks_off)
                 with pytest.raises(KeyboardInterrupt):
                     recover(session)
-            assert SqliteStore.heal is heal
+            assert Recovery.heal is heal
             recover(session)
 
     with Outlast(crashed, recovery=Twice()) as app:

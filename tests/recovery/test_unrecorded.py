@@ -7,7 +7,8 @@ import pytest
 
 from outlast import Outlast, RecoveryFailed, StoreError
 from outlast.clock import Instant
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.ops.recovery.runs import RecoveryRuns
+from outlast.store.store import Store
 from tests.recovery.stage import rows
 from tests.support.children import Child
 
@@ -28,20 +29,20 @@ def test_it_does_not_end_the_session_of_who_has_its_number_now(
     with Outlast(database) as app:
         app.enqueue("work")
     others: list[Child] = []
-    close = SqliteStore.close
+    close = Store.close
 
-    def cannot_be_written(store: SqliteStore, *given: Any) -> None:
+    def cannot_be_written(store: Store, *given: Any) -> None:
         raise StoreError("the disk is full")
 
-    def leave_late(store: SqliteStore, now: Instant) -> None:
-        monkeypatch.setattr(SqliteStore, "close", close)
+    def leave_late(store: Store, now: Instant) -> None:
+        monkeypatch.setattr(Store, "close", close)
         others.append(Child(_serves, database).__enter__())
         assert others[0].hear() == "serving"
         close(store, now)
 
     with monkeypatch.context() as failing:
-        failing.setattr(SqliteStore, "end_run", cannot_be_written)
-        monkeypatch.setattr(SqliteStore, "close", leave_late)
+        failing.setattr(RecoveryRuns, "end", cannot_be_written)
+        monkeypatch.setattr(Store, "close", leave_late)
         with pytest.raises(RecoveryFailed):
             Outlast(database).open()
     (other,) = others

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.store import Store
 from tests.recovery.stage import rows
 from tests.support.children import Child
 
@@ -95,14 +95,14 @@ def test_nobody_is_served_before_the_last_step_is_over_either(
 ) -> None:
     """With all orphans put back nothing is due any more, and yet it may turn out to have failed."""
     inside, go_on = threading.Event(), threading.Event()
-    genuine = SqliteStore.check
+    genuine = Store.check
 
-    def slow(store: SqliteStore, is_quick: bool) -> Any:
+    def slow(store: Store, is_quick: bool) -> Any:
         inside.set()
         assert go_on.wait(PATIENCE_SECONDS)
         return genuine(store, is_quick)
 
-    monkeypatch.setattr(SqliteStore, "check", slow)
+    monkeypatch.setattr(Store, "check", slow)
     opening = asked(make_app().open)
     assert inside.wait(PATIENCE_SECONDS)
     claim = asked(lambda: make_app().claim("w", limit=5))

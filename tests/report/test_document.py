@@ -12,7 +12,8 @@ from outlast import DatabaseError, InvalidInput, Outlast, ReportDocument
 from outlast.domain.recovery import RecoveredTask
 from outlast.store.ops import recovery_runs
 from outlast.store.ops.recovery import Healer
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.ops.recovery.runs import RecoveryRuns
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.docs.report_schema import PAGE, rendered
 from tests.recovery.stage import crash, rows
@@ -306,11 +307,11 @@ def test_a_run_that_is_stopped_after_its_orphans_were_moved_has_them_on_record(
     app.close()
     lost(database, "w", clock, "default")
 
-    def interrupted(self: SqliteStore, is_quick: bool = False) -> None:
+    def interrupted(self: Store, is_quick: bool = False) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteStore, "check", interrupted)
+        patch.setattr(Store, "check", interrupted)
         with pytest.raises(KeyboardInterrupt):
             app.open()
     found = report_of(app)
@@ -333,7 +334,7 @@ def test_when_nothing_can_be_written_the_first_error_is_the_one_that_is_raised(
 
     with monkeypatch.context() as patch:
         patch.setattr(Healer, "_heal", stop)
-        patch.setattr(SqliteStore, "end_run", full)
+        patch.setattr(RecoveryRuns, "end", full)
         with pytest.raises(DatabaseError, match="the first"):
             app.recover()
     assert "could not be put on record: database or disk is full" in caplog.text
@@ -401,10 +402,10 @@ def test_a_run_whose_end_is_committed_though_its_answer_was_lost_has_ended_once(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Closed once more as one that was stopped, it would be told of twice, and wrongly."""
-    end_run = SqliteStore.end_run
+    end_run = RecoveryRuns.end
     answers: list[int] = []
 
-    def lost_on_the_way(self: SqliteStore, *rest: object) -> None:
+    def lost_on_the_way(self: Store, *rest: object) -> None:
         end_run(self, *rest)  # type: ignore[arg-type]
         answers.append(1)
         if len(answers) == 1:
@@ -414,7 +415,7 @@ def test_a_run_whose_end_is_committed_though_its_answer_was_lost_has_ended_once(
     app.claim("w", lease="10s")
     clock.advance("1m")
     with monkeypatch.context() as patch:
-        patch.setattr(SqliteStore, "end_run", lost_on_the_way)
+        patch.setattr(RecoveryRuns, "end", lost_on_the_way)
         with pytest.raises(DatabaseError):
             app.recover()
     found = report_of(app)

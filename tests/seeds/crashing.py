@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from outlast import Lease, LockHeld, Outlast, Settings
-from outlast.host import probe_points
+from outlast import Lease, LockHeld, Outlast, Settings, probes
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -104,10 +103,10 @@ def dies_at_a_probe(say: Say, path: str, prefix: str, nth: str) -> None:
             if len(passed) == int(nth):
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    probe_points.arm(count)
+    probes.arm(count)
     app = Outlast(path)
     app.open()
-    probe_points.arm(None)
+    probes.arm(None)
     app.close()
     say(len(passed))
 

@@ -156,12 +156,11 @@ def test_fr_010_a_transaction_that_was_open_is_rolled_back(database: Path) -> No
 
 
 def _dies_inside_a_transaction(path: str) -> None:
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import die
 
     app = Outlast(path).open()
-    probe_points.arm(lambda name: die() if name == "enqueue.written" else None)
+    probes.arm(lambda name: die() if name == "enqueue.written" else None)
     app.enqueue("work", id="half")
 
 

@@ -165,14 +165,13 @@ def test_rp_1_what_was_committed_is_replayed_and_what_was_not_is_gone(database: 
 
 
 def _commits_one_and_dies_in_the_next(path: str) -> None:
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import die, say
 
     app = Outlast(path)
     app.enqueue("job", id="committed")
     say("committed")
-    probe_points.arm(lambda name: die() if name == "enqueue.written" else None)
+    probes.arm(lambda name: die() if name == "enqueue.written" else None)
     app.enqueue("job", id="half")
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import apsw
 
 from outlast import Outlast
-from outlast.store.sqlite.store import SqliteStore
+from outlast.store.store import Store
 
 Refused = apsw.ConstraintError
 
@@ -54,9 +54,9 @@ class Hand:
         self.connection.close()
 
 
-def store_of(app: Outlast) -> SqliteStore:
+def store_of(app: Outlast) -> Store:
     """The store behind an Outlast, opened to serve."""
-    return cast(SqliteStore, app._handle.serve().store)
+    return cast(Store, app._handle.serve().store)
 
 
 def everything(hand: Hand) -> dict[str, list[Any]]:

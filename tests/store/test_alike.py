@@ -67,9 +67,9 @@ def test_it_is_a_sequence_of_new_tasks(clock: ManualClock) -> None:
 
 def test_a_twin_among_many_is_named_and_nothing_is_stored(app: Outlast, clock: ManualClock) -> None:
     (chunk,) = alike([1, 2, 3], clock, Options())
-    store_of(app).add([chunk[2]], clock.now())
+    store_of(app).tasks.add([chunk[2]], clock.now())
     with pytest.raises(InvalidInput, match=f"'{chunk.ids[2]}' exists already"):
-        store_of(app).add(chunk, clock.now())
+        store_of(app).tasks.add(chunk, clock.now())
     assert app.counts()["pending"] == 1
 
 

@@ -126,18 +126,17 @@ def test_a_constraint_error_surfaces_at_once_whatever_it_says(
 
 
 def _stops_amid_its_claim(path: str) -> None:
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
         if name == "claim.updated":
-            probe_points.arm(None)
+            probes.arm(None)
             say(name)
             hear()
 
     app = Outlast(path).open()
-    probe_points.arm(pause)
+    probes.arm(pause)
     say([lease.task_id for lease in app.claim("first")])
     hear()
 

@@ -84,6 +84,6 @@ def test_looking_whether_healing_is_due_asks_the_same_whatever_is_stuck(
         app.claim("w", limit=more)
         clock.advance("10m")
         with trace.listening() as ran:
-            assert app._handle.serve().store.healing_is_due(clock.now(), PATIENCE)
+            assert app._handle.serve().store.recovery.is_due(clock.now(), PATIENCE)
         asked.append(questions(ran))
     assert asked[0] == asked[1] != []

@@ -259,7 +259,7 @@ def test_a_probe_that_finds_nothing_to_heal_is_one_read_by_index_each(
         with held_store(tmp_path / f"{running}.db", clock, running) as app:
             app.claim("w")
             with trace.listening() as ran:
-                assert not store_of(app).healing_is_due(clock.now(), PATIENCE)
+                assert not store_of(app).recovery.is_due(clock.now(), PATIENCE)
             costs.append(steps_of(ran))
             asked = [one.text for one in ran if one.text not in ("BEGIN", "ROLLBACK")]
             assert asked == [sql(name) for name in PROBES]

@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from outlast import Outlast
-from outlast.host import probe_points
+from outlast import Outlast, probes
 from tests.store.hand import store_of
 
 PATIENCE_SECONDS = 60
@@ -18,7 +17,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     An enqueue of `first` is held inside its own transaction until all of them are queued.
     """
     inside, queued = threading.Event(), threading.Event()
-    group, armed = store_of(app)._queue, probe_points.armed()
+    group, armed = store_of(app)._queue, probes.armed()
 
     def hold_the_first(name: str) -> None:
         if armed is not None:
@@ -27,7 +26,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
             inside.set()
             queued.wait(PATIENCE_SECONDS)
 
-    probe_points.arm(hold_the_first)
+    probes.arm(hold_the_first)
     answers: list[Any] = [None] * (len(calls) + 1)
     threads = [answering(answers, 0, lambda: app.enqueue("work", id=first).id)]
     assert inside.wait(PATIENCE_SECONDS)
@@ -38,7 +37,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), "nobody may hang"
-    probe_points.arm(armed)
+    probes.arm(armed)
     assert answers[0] == first
     return answers[1:]
 

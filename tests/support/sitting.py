@@ -3,8 +3,7 @@
 
 def sits_in_a_transaction(path: str) -> None:
     """For a `Child`; says where it sits, and the id of its task when it was let go."""
-    from outlast import Outlast
-    from outlast.host import probe_points
+    from outlast import Outlast, probes
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
@@ -13,5 +12,5 @@ def sits_in_a_transaction(path: str) -> None:
             hear()
 
     app = Outlast(path).open()
-    probe_points.arm(pause)
+    probes.arm(pause)
     say(app.enqueue("work", id="slow").id)

@@ -8,9 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from outlast import Outlast, QueueFull
+from outlast import Outlast, QueueFull, probes
 from outlast.domain.lifecycle import Outcome
-from outlast.host import probe_points
 from outlast.tasks import settle
 from outlast.tasks.execute import Ended
 from outlast.worker.dispatcher import LAST_WORDS_SECONDS, Desk
@@ -70,7 +69,7 @@ def taken_up(app: Outlast) -> tuple[Desk, Job]:
     (lease,) = app.prefetch("w")
     session = app._handle.serve()
     desk = app.worker(name="w")._desk_for(session, ("work",), until_empty=False)
-    desk._principal = session.store.principal("w", session.now())
+    desk._principal = session.store.workers.principal("w", session.now())
     desk._crew.give = lambda jobs: None  # type: ignore[method-assign]
     desk._hand_on([lease.claimed], session.now().mono_ms)
     (job,) = desk._tasks.queued.values()
@@ -210,14 +209,14 @@ def test_a_completion_whose_waiter_is_called_off_too_late_counts(
             if name == "settle.written":
                 loop.call_soon_threadsafe(completing.cancel)
 
-        probe_points.arm(cancel)
+        probes.arm(cancel)
         with pytest.raises(asyncio.CancelledError):
             await completing
 
     try:
         asyncio.run(cancelled_too_late())
     finally:
-        probe_points.arm(None)
+        probes.arm(None)
     assert app.get(job.claimed.task_id).status == ("cancelled" if is_lost else "completed")
     assert job.ctx.has_completed is not is_lost
     assert not job.ctx.is_completing

@@ -35,7 +35,7 @@ def test_a_clerk_beats_only_once_it_knows_what_is_held(app: Outlast) -> None:
 
     session = app._handle.serve()
     worker = app.worker(name="w")
-    principal = session.store.principal("w", session.now())
+    principal = session.store.workers.principal("w", session.now())
     begin = worker._terms(session, ("work",), until_empty=False)
     begin.row, begin.incarnation = principal.row, principal.incarnation
     ours, theirs = socket.socketpair()

@@ -19,9 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from outlast import probes
 from outlast.app.app import Outlast
 from outlast.clock import Clock, Instant, SystemClock
-from outlast.host import kernel, probe_points
+from outlast.host import kernel
 from outlast.settings import Settings
 from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import ANSWERED, LEFT, Line, LineFile
@@ -179,7 +180,7 @@ class Actor:
         """Stop yourself at the nth passing of a point: a probe, or a look at the clock."""
         self._stops_at = (point, nth)
         self._passed.clear()
-        probe_points.arm(self._passes)
+        probes.arm(self._passes)
 
     def passes_by(self) -> list[str]:
         """The points that were passed since."""

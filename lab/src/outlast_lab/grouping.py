@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from outlast.host import probe_points
+from outlast import probes
 from outlast_lab.inside import operations_waiting
 from outlast_lab.witness import Witness
 
@@ -18,7 +18,7 @@ def in_one_group(one: Witness, first: str, *calls: Callable[[], Any]) -> None:
     An enqueue of `first` is held inside its own transaction until all of them are queued.
     """
     inside, queued = threading.Event(), threading.Event()
-    armed = probe_points.armed()
+    armed = probes.armed()
 
     def hold_the_first(name: str) -> None:
         if armed is not None:
@@ -27,7 +27,7 @@ def in_one_group(one: Witness, first: str, *calls: Callable[[], Any]) -> None:
             inside.set()
             queued.wait(PATIENCE_SECONDS)
 
-    probe_points.arm(hold_the_first)
+    probes.arm(hold_the_first)
     try:
         leader = threading.Thread(target=lambda: one.enqueue(first), daemon=True)
         leader.start()
@@ -44,7 +44,7 @@ def in_one_group(one: Witness, first: str, *calls: Callable[[], Any]) -> None:
             thread.join(PATIENCE_SECONDS)
     finally:
         queued.set()
-        probe_points.arm(armed)
+        probes.arm(armed)
 
 
 def _all_are_queued(one: Witness, threads: list[threading.Thread]) -> bool:

@@ -5,15 +5,15 @@
 from typing import TYPE_CHECKING, cast
 
 from outlast.maintenance.loop import Detector
+from outlast.store.store import Store
 
 if TYPE_CHECKING:
     from outlast.app.app import Outlast
-    from outlast.store.sqlite.store import SqliteStore
 
 
-def store_of(app: "Outlast") -> "SqliteStore":
+def store_of(app: "Outlast") -> "Store":
     """The store behind an Outlast, opened to serve."""
-    return cast("SqliteStore", app._handle.serve().store)
+    return cast("Store", app._handle.serve().store)
 
 
 def operations_waiting(app: "Outlast") -> int:

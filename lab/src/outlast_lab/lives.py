@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import apsw
 
+from outlast import probes as probe_points
 from outlast.app.app import Outlast
 from outlast.app.lease import Lease
 from outlast.errors import PermanentError
-from outlast.host import probe_points
 from outlast.settings import Settings
 from outlast_lab.grouping import in_one_group
 from outlast_lab.history import KILLED, Write, host_seconds
@@ -148,7 +148,11 @@ def claim(path: Path, write: Write) -> None:
     if first is not None:
         one.heartbeat([first.task_id], {"half": "way"})
         grants = [(first.grant, 600_000)]
-        one.call("beat", {}, lambda: store_of(one.app).beat("a", grants, clock.now(), serves="{}"))
+        one.call(
+            "beat",
+            {},
+            lambda: store_of(one.app).workers.beat("a", grants, clock.now(), serves="{}"),
+        )
     one.claim(limit=2, kinds=["work", "play"])
     other = one.named("b")
     other.start(nth(other.prefetch(limit=2), 0))

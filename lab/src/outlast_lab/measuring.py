@@ -56,8 +56,8 @@ def count_and_trace(one: Witness) -> None:
 
 
 def _note(one: Witness, lease: Lease, traceparent: str) -> bool:
-    return store_of(one.app).note_trace_soon(lease.grant, traceparent).result()
+    return store_of(one.app).metrics.note_trace_soon(lease.grant, traceparent).result()
 
 
 def _fold(one: Witness) -> Callable[[], Any]:
-    return lambda: store_of(one.app).fold_metrics(1)
+    return lambda: store_of(one.app).metrics.fold(1)

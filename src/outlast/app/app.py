@@ -28,7 +28,7 @@ from outlast.logs import Log
 from outlast.logs import logger as our_logger
 from outlast.maintenance.healing import Recovery
 from outlast.settings import Settings
-from outlast.store.base import Backend
+from outlast.store.opening import Backend
 from outlast.store.records import FlushResult, Statement
 from outlast.tasks import enqueue, settle
 from outlast.tasks.checked_enqueue import Given, Intake, checked_payloads
@@ -249,7 +249,7 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
     def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
         session, task_id = self._on(task_id)
-        found = session.store.resolve(task_id, session.now())
+        found = session.store.tasks.resolve(task_id, session.now())
         return None if found is None else found.waiting_by(self.wait)
 
     def flush_wal(self, mode: str = "truncate") -> FlushResult:
@@ -275,6 +275,6 @@ def handle_on(
 def backend() -> Backend:
     """What opens the stores of this process."""
     # Half of the cost of an import, paid only by programs that make such an object.
-    from outlast.store.sqlite.registry import registry
+    from outlast.store.opening import registry
 
     return registry

@@ -88,7 +88,7 @@ def _claim_once(session: Session, request: ClaimRequest, lease: Duration | None)
         return lengths[kind]
 
     lease_ms("")
-    claimed = session.store.claim(request, session.now(), lease_ms, session.now)
+    claimed = session.store.claims.claim(request, session.now(), lease_ms, session.now)
     if not session.hand_out(claimed, request.started):
         give_back(session, claimed)
         raise StoreError("this store was closed while a claim was under way; open it again")
@@ -99,4 +99,4 @@ def take(session: Session, request: ClaimRequest) -> list[Task]:
     """Remove tasks and return them: at most once, and lost if the caller crashes."""
     if request.kinds == ():
         return []
-    return session.store.take(request, session.now())
+    return session.store.claims.take(request, session.now())

@@ -17,12 +17,12 @@ from typing import Literal, NamedTuple
 from outlast.domain.budgets import Backoff
 from outlast.domain.events import MISSED, Cursor, Event, Page, Place
 from outlast.errors import InvalidInput, OutlastError
-from outlast.host.probe_points import probe
 from outlast.host.waker import Waker
 from outlast.logs import about
-from outlast.store.base import Turn
+from outlast.probes import probe
 from outlast.store.change_watch import POLL_SECONDS
-from outlast.store.future import Ear
+from outlast.store.engine import Turn
+from outlast.store.future import Listener
 from outlast.store.session import Session
 
 OnError = Literal["retry", "skip", "stop"]
@@ -175,7 +175,7 @@ class Delivery:
         raise _Over
 
     def _turn_now(self, name: str) -> Turn | None:
-        turn = self._store.turn(name)
+        turn = self._store.events.turn(name)
         try:
             at = self._still_subscribed(name)
         except BaseException:
@@ -188,7 +188,7 @@ class Delivery:
 
     def _still_subscribed(self, name: str) -> Cursor:
         """The stored place of the name, unless it was forgotten, and perhaps begun anew since."""
-        found = self._store.cursor(name)
+        found = self._store.events.cursor(name)
         if found is None or found.born != self._born:
             self._session.log.info("%s is no longer subscribed", self.label)
             self._told = 0
@@ -196,13 +196,13 @@ class Delivery:
         return found.cursor
 
     def _follow(self) -> None:
-        with closing(self._store.ear_for_news()) as ear:
+        with closing(self._store.news_listener()) as ear:
             while not self._stopping.is_set():
                 try:
                     seen = self._store.changes()
                     if self._terms.name is not None:
                         self._still_subscribed(self._terms.name)
-                    page = self._store.stream(self.at, PAGE, self._session.now())
+                    page = self._store.events.page(self.at, PAGE, self._session.now())
                     self._deliver(page)
                     self._store_if_due()
                     if page.is_last and not self._stopping.is_set():
@@ -293,7 +293,7 @@ class Delivery:
         """Store how far it is; there is nothing to store for one without a name."""
         name, now = self._terms.name, self._session.now()
         place = Place(self.at, self._born)
-        if name is not None and not self._store.move_cursor(name, place, now):
+        if name is not None and not self._store.events.move_cursor(name, place, now):
             self._still_subscribed(name)
             self._session.log.warning("%s is told by another process as well", self.label)
         self._stored, self._stored_at, self._sign_utc_ms = self.at, time.monotonic(), now.utc_ms
@@ -309,7 +309,7 @@ class Delivery:
         except (OutlastError, _Over) as error:
             self._session.log.info("%s could not store its place: %s", self.label, error)
 
-    def _sleep(self, ear: Ear, seen: int) -> None:
+    def _sleep(self, ear: Listener, seen: int) -> None:
         """Until something was committed. What nobody was told of is stored before long."""
         longest_seconds = LONGEST_SLEEP_SECONDS
         if self.at != self._stored and self._terms.name is not None:

@@ -21,8 +21,8 @@ from outlast.domain.events import (
 )
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.errors import InvalidInput
-from outlast.store.base import StoreReads
 from outlast.store.change_watch import POLL_SECONDS
+from outlast.store.store import Store
 
 MAX_EVENTS = 100_000
 READ_AT_ONCE = 1000
@@ -68,7 +68,7 @@ class Watching:
         reads, end = self._handle.look(), START
         span = limit
         if wanted == Wanted():
-            end = reads.stream_end()
+            end = reads.events.end()
         while True:
             # Where rows were removed there are fewer events than places: then look further back.
             start = Cursor(max(0, end.pos - span), max(0, end.task_seq - span))
@@ -89,7 +89,7 @@ class Watching:
         wanted = wanted_by(kinds, task)
         place = None if after is None else cursor_of(after)
         reads = self._handle.look()
-        start = reads.stream_end() if place is None else reached(reads, place)
+        start = reads.events.end() if place is None else reached(reads, place)
         return _followed(reads, start, wanted, self._handle.now)
 
     def subscribe(
@@ -118,12 +118,12 @@ class Watching:
     def subscribers(self) -> list[Subscriber]:
         """The names that have a durable cursor, and how far behind each is."""
         idle_seconds = self._handle.settings.cursor_retention_seconds
-        return self._handle.look().subscribers(self._handle.now(), idle_seconds)
+        return self._handle.look().events.subscribers(self._handle.now(), idle_seconds)
 
     def unsubscribe(self, name: str) -> bool:
         """Forget the durable cursor of a name, wherever it is told; False when there is none."""
         name = checked_name(name, "name")
-        return self._handle.serve().store.delete_cursor(name)
+        return self._handle.serve().store.events.delete_cursor(name)
 
 
 def wanted_by(kinds: str | Sequence[str] | None, task: str | None) -> Wanted:
@@ -164,26 +164,26 @@ def begin_subscription(
     if place is not None:
         reached(session.store, place)
     if terms.name is not None:
-        start = session.store.begin_cursor(terms.name, place, session.now())
+        start = session.store.events.begin_cursor(terms.name, place, session.now())
     else:
-        start = Place(session.store.stream_end() if place is None else place)
+        start = Place(session.store.events.end() if place is None else place)
     return Subscription(session, tell, terms, start)
 
 
-def reached(reads: StoreReads, place: Cursor) -> Cursor:
+def reached(reads: Store, place: Cursor) -> Cursor:
     """A place that was given, unless it lies behind the end and so is of another store."""
-    end = reads.stream_end()
+    end = reads.events.end()
     if not end.reaches(place):
         raise InvalidInput(f"this stream ends at {end}; {place} is not the cursor of an event here")
     return place
 
 
 def stream(
-    reads: StoreReads, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
+    reads: Store, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
 ) -> Iterator[Event]:
     """Every wanted event behind a place, up to where the stream ends now."""
     while True:
-        page = reads.stream(start, READ_AT_ONCE, now())
+        page = reads.events.page(start, READ_AT_ONCE, now())
         yield from filter(wanted.takes, page.events)
         start = page.end
         if page.is_last:
@@ -191,12 +191,12 @@ def stream(
 
 
 def _followed(
-    reads: StoreReads, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
+    reads: Store, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
 ) -> Iterator[Event]:
-    with closing(reads.ear_for_news()) as ear:
+    with closing(reads.news_listener()) as ear:
         while True:
             seen = reads.changes()
-            page = reads.stream(start, READ_AT_ONCE, now())
+            page = reads.events.page(start, READ_AT_ONCE, now())
             yield from filter(wanted.takes, page.events)
             start = page.end
             while page.is_last and reads.changes() == seen and not ear.wait(POLL_SECONDS):

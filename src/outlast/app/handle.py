@@ -23,9 +23,10 @@ from outlast.maintenance.loop import Detector
 from outlast.maintenance.recovery import recover
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
-from outlast.store.base import Backend, StoreReads
+from outlast.store.opening import Backend
 from outlast.store.records import Batch
 from outlast.store.session import Session, policy_of
+from outlast.store.store import Store
 from outlast.tasks.settle import release_all
 from outlast.tasks.tracing import Tracing
 
@@ -65,7 +66,7 @@ class StoreHandle:
         self._mutex = threading.RLock()
         self._is_opening = False
         self._session: Session | None = None
-        self._looking: StoreReads | None = None
+        self._looking: Store | None = None
         self._detector: Detector | None = None
 
     @property
@@ -107,7 +108,7 @@ class StoreHandle:
             " to it; find out who did that, then call close() or open() to begin anew"
         )
 
-    def look(self) -> StoreReads:
+    def look(self) -> Store:
         """The store, opened in whatever way it is, or else only to look."""
         self._leave_the_parents_behind()
         session, looking = self._session, self._looking
@@ -124,7 +125,7 @@ class StoreHandle:
                 return self._looking
             self._drop()
             self._looking = self._backend.look(self._real_path(), self.settings)
-            if self._looking.orphans_are_there(
+            if self._looking.recovery.orphans_are_there(
                 self.now(), self.settings.patience, policy_of(self.settings)
             ):
                 what = (

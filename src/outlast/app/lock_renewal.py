@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from outlast.domain.locks import LockGrant
 from outlast.errors import StoreError
 from outlast.logs import about
-from outlast.store.locking import LockGrant
 from outlast.store.session import Session
 
 RENEWALS_PER_TTL = 3
@@ -114,7 +114,7 @@ class Keeper:
         session, began_at = self._session, time.monotonic()
         lengths = [(grant, one.ttl_ms) for grant, one in due.items()]
         try:
-            ends = session.store.extend_locks(lengths, session.now(), session.now)
+            ends = session.store.locks.extend(lengths, session.now(), session.now)
         except Exception as error:
             # Whatever it was, it must not be the end of all renewing.
             session.log.warning("renewing %d locks failed and is tried again: %s", len(due), error)
@@ -148,7 +148,7 @@ def hand_out_lock(session: Session, grant: LockGrant) -> None:
         if not session.ended:
             session.locks.add(grant)
             return
-    session.store.give_back_locks([grant], session.now(), session.now)
+    session.store.locks.give_back([grant], session.now(), session.now)
     raise StoreError("this store was closed while a lock was waited for; open it again")
 
 
@@ -160,4 +160,4 @@ def let_all_go(session: Session) -> None:
     if isinstance(keeper, Keeper):
         keeper.stop()
     if grants:
-        session.store.give_back_locks(grants, session.now(), session.now)
+        session.store.locks.give_back(grants, session.now(), session.now)

@@ -43,7 +43,7 @@ class Locking:
     def locks(self) -> list[LockInfo]:
         """The locks that were not given back, by name; those among them that ran out say so."""
         handle = self._handle
-        return handle.look().locks(handle.now(), handle.settings.patience)
+        return handle.look().locks.all(handle.now(), handle.settings.patience)
 
     def current_lock(self, name: str = DEFAULT_LOCK) -> LockInfo | None:
         """Who has a lock; None if it is free."""
@@ -57,7 +57,7 @@ class Locking:
 
     def _lock(self, name: str) -> LockInfo | None:
         handle, name = self._handle, checked_name(name, "lock")
-        return handle.look().lock(name, handle.now(), handle.settings.patience)
+        return handle.look().locks.get(name, handle.now(), handle.settings.patience)
 
     def next_with_lock(
         self,
@@ -89,7 +89,7 @@ class Locking:
         source = checked_name(source, "source")
         session = self._handle.serve()
         patience = session.settings.patience
-        found = session.store.free_lock_by_force(name, by, source, session.now(), patience)
+        found = session.store.locks.free_by_force(name, by, source, session.now(), patience)
         if found is not None:
             session.log.info(
                 "lock %s of worker %s was freed by %s before its end", name, found.holder, by,
@@ -118,7 +118,7 @@ def next_with_lock(
     if not timeout_seconds:
         return next(iter(heal_and_claim(session, request, lease)), None)
     watch = work_watch(session, timeout_seconds)
-    with closing(session.store.ear(for_work=True)) as ear:
+    with closing(session.store.work_listener()) as ear:
         while True:
             watch.begin()
             claimed: list[Lease] = []
@@ -136,7 +136,7 @@ def next_with_lock(
 def claim_when_free(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Lease]:
     """Look at the lock, then claim: one who waits never stands in a writer's way for nothing."""
     name = request.lock or DEFAULT_LOCK
-    found = session.store.lock(name, session.now(), session.settings.patience)
+    found = session.store.locks.get(name, session.now(), session.settings.patience)
     if found is not None and found.state is LockState.HELD:
         raise held_by_another(found)
     return heal_and_claim(session, request, lease)

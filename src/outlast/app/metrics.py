@@ -17,4 +17,4 @@ class Measuring:
         A sample has `labels` and a `value`; one of a histogram has `buckets`, `sum` and `count`.
         """
         handle = self._handle
-        return metrics(handle.look().figures(handle.now(), handle.settings.patience))
+        return metrics(handle.look().metrics.figures(handle.now(), handle.settings.patience))

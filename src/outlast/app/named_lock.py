@@ -11,13 +11,12 @@ from typing import NamedTuple, Self
 
 from outlast.app.lock_renewal import hand_out_lock, keeper_of
 from outlast.domain.duration import Duration, duration_ms
-from outlast.domain.locks import LockInfo, LockState
+from outlast.domain.locks import Locked, LockGrant, LockInfo, LockRequest, LockState
 from outlast.domain.names import checked_name
 from outlast.domain.task import utc
 from outlast.errors import InvalidInput, LockHeld, LockLost, OutlastError
 from outlast.logs import about
 from outlast.store.change_watch import ChangeWatch
-from outlast.store.locking import Locked, LockGrant, LockRequest
 from outlast.store.session import Session
 
 
@@ -115,7 +114,7 @@ class NamedLock:
             return False
         keeper_of(session).let_go(grant)
         try:
-            (was_held,) = session.store.give_back_locks([grant], session.now(), session.now)
+            (was_held,) = session.store.locks.give_back([grant], session.now(), session.now)
         except BaseException:
             # It may be held still, and can be given back once more.
             self._grant = grant
@@ -130,7 +129,7 @@ class NamedLock:
         ttl_ms, grant, session = duration_ms(seconds, "seconds"), self._grant, self._session
         if grant is None or session is None or self._is_over(session):
             return False
-        (ends_at_ms,) = session.store.extend_locks([(grant, ttl_ms)], session.now(), session.now)
+        (ends_at_ms,) = session.store.locks.extend([(grant, ttl_ms)], session.now(), session.now)
         self._hear(ends_at_ms)
         return ends_at_ms is not None
 
@@ -139,7 +138,7 @@ class NamedLock:
         grant, session = self._grant, self._session
         if grant is None or session is None or self._is_over(session):
             raise LockLost(self.name, self._why_over())
-        if not session.store.lock_is_held(grant, session.now()):
+        if not session.store.locks.is_held(grant, session.now()):
             raise LockLost(self.name)
 
     def __enter__(self) -> Self:
@@ -192,7 +191,7 @@ class NamedLock:
             return in_the_way
         session = self._serve()
         watch = self.watch(session)
-        with closing(session.store.ear_for_locks()) as ear:
+        with closing(session.store.lock_listener()) as ear:
             while True:
                 watch.begin()
                 in_the_way = self.try_once(in_block, looks_first=True)
@@ -233,7 +232,7 @@ class NamedLock:
         return in_the_way
 
     def _seen(self, session: Session) -> LockInfo | None:
-        return session.store.lock(self.name, session.now(), session.settings.patience)
+        return session.store.locks.get(self.name, session.now(), session.settings.patience)
 
     def _stand_in(self, session: Session) -> LockInfo:
         now = session.now()
@@ -246,11 +245,11 @@ class NamedLock:
         own = self._grant if self._session is session else None
         request = LockRequest(self.name, self.wish.holder, self.wish.ttl_ms, own)
         store = session.store
-        answer = store.acquire_lock(request, session.now(), session.now)
-        if isinstance(answer, LockInfo) and store.free_dead_locks(
+        answer = store.locks.acquire(request, session.now(), session.now)
+        if isinstance(answer, LockInfo) and store.locks.free_dead(
             session.now(), session.settings.patience
         ):
-            answer = store.acquire_lock(request, session.now(), session.now)
+            answer = store.locks.acquire(request, session.now(), session.now)
         if isinstance(answer, LockInfo):
             return answer
         self._take(session, answer)

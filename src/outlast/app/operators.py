@@ -24,7 +24,7 @@ from outlast.domain.operator_acts import (
 from outlast.domain.status_words import status_named
 from outlast.domain.task import Task
 from outlast.errors import InvalidInput, PayloadDamaged
-from outlast.store.operating import Done, Order
+from outlast.store.ops.operators import Done, Order
 from outlast.store.session import Session
 from outlast.tasks import enqueue, settle
 
@@ -76,26 +76,26 @@ class Operating(Looking):
         if by is not None:
             return self._act(task_id, Act.PARK, signed(by, source), parked)[1].is_changed
         session, task_id = self._on(task_id)
-        return session.store.park(task_id, parked, session.now())
+        return session.store.tasks.park(task_id, parked, session.now())
 
     def unpark(self, task_id: str, *, by: str | None = None, source: str = LIBRARY) -> bool:
         """Let a parked or delayed task run now; False when it was not parked."""
         if by is not None:
             return self._act(task_id, Act.UNPARK, signed(by, source))[1].is_changed
         session, task_id = self._on(task_id)
-        return session.store.unpark(task_id, session.now())
+        return session.store.tasks.unpark(task_id, session.now())
 
     def pause(self, queue: str, *, by: str | None = None, source: str = LIBRARY) -> bool:
         """Hand out nothing from a queue; False when it was paused already."""
         queue, signature = checked_name(queue, "queue"), _perhaps(by, source)
         session = self._handle.serve()
-        return session.store.pause(queue, session.now(), signature)
+        return session.store.queues.pause(queue, session.now(), signature)
 
     def unpause(self, queue: str, *, by: str | None = None, source: str = LIBRARY) -> bool:
         """Hand out tasks of a queue again; False when it was not paused."""
         queue, signature = checked_name(queue, "queue"), _perhaps(by, source)
         session = self._handle.serve()
-        return session.store.unpause(queue, session.now(), signature)
+        return session.store.queues.unpause(queue, session.now(), signature)
 
     def force(
         self,
@@ -154,7 +154,7 @@ class Operating(Looking):
 
     def held_recoveries(self, limit: int = MAX_ENTRIES) -> list[str]:
         """The tasks that recovery holds for approval, by their ids, oldest first."""
-        return self._handle.look().held_ids(checked_whole(limit, "limit", 1, MAX_ENTRIES))
+        return self._handle.look().operators.held_ids(checked_whole(limit, "limit", 1, MAX_ENTRIES))
 
     def approve_recovery(
         self, task_id: str | Sequence[str] | None = None, *, by: str, source: str = LIBRARY
@@ -170,9 +170,11 @@ class Operating(Looking):
             return [task_id]
         given = None if task_id is None else list(dict.fromkeys(map(checked_id, task_id)))
         session, approved = self._handle.serve(), list[str]()
-        for batch in _in_batches(session.store.held_ids(ALL) if given is None else given):
+        for batch in _in_batches(session.store.operators.held_ids(ALL) if given is None else given):
             orders = [Order(one, Act.APPROVE) for one in batch]
-            done = session.store.operate(orders, signature, session.now(), "held recoveries")
+            done = session.store.operators.operate(
+                orders, signature, session.now(), "held recoveries"
+            )
             approved += [one.task_id for one in done if one.is_changed]
         return approved
 
@@ -187,7 +189,9 @@ class Operating(Looking):
         after = checked_whole(after, "after", 0, (1 << 63) - 1)
         limit = checked_whole(limit, "limit", 1, MAX_ENTRIES)
         reads = self._handle.look()
-        return (reads.audit_items if items else reads.audit)(after, limit, newest)
+        return (reads.operators.audit_items if items else reads.operators.audit)(
+            after, limit, newest
+        )
 
     def _act(
         self, task_id: str, act: Act, by: Signature, parked: Parked = Parked.HOLD
@@ -195,7 +199,7 @@ class Operating(Looking):
         """One act on one task; what stands against it is raised."""
         session, task_id = self._on(task_id)
         order = _order(session, task_id, act)._replace(parked=parked)
-        (done,) = session.store.operate([order], by, session.now())
+        (done,) = session.store.operators.operate([order], by, session.now())
         if done.error is not None:
             raise done.error
         return session, done
@@ -238,7 +242,7 @@ def _signed_for(by: str, source: str, reason: str | None) -> Signature:
 def _order(session: Session, task_id: str, act: Act) -> Order:
     """With the clone that a final task needs; what is final never changes again."""
     if act in (Act.RETRY, Act.CLONE):
-        found = session.store.get(task_id)
+        found = session.store.tasks.get(task_id)
         if found is not None and found.is_final:
             return Order(task_id, act, clone=enqueue.clone_of(found, session.now()))
     return Order(task_id, act)
@@ -254,7 +258,7 @@ def _all_of(
             orders.append(_order(session, one, act))
         except PayloadDamaged as error:
             damaged.append(Forced(one, "", False, refused=str(error)))
-    done = session.store.operate(orders, by, session.now(), scope) if orders else []
+    done = session.store.operators.operate(orders, by, session.now(), scope) if orders else []
     return [*map(_forced, done), *damaged]
 
 

@@ -29,7 +29,7 @@ class Looking:
 
     def get(self, task_id: str) -> Task:
         """One task, or TaskNotFound."""
-        found = self._handle.look().get(checked_id(task_id))
+        found = self._handle.look().tasks.get(checked_id(task_id))
         if found is None:
             raise TaskNotFound(task_id)
         return found.waiting_by(self.wait)
@@ -50,7 +50,7 @@ class Looking:
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         queue = None if queue is None else checked_name(queue, "queue")
         group = None if group is None else checked_name(group, "group")
-        found = self._handle.look().find(wanted, queue, group, limit)
+        found = self._handle.look().tasks.find(wanted, queue, group, limit)
         return [task.waiting_by(self.wait) for task in found]
 
     def snapshot(
@@ -66,56 +66,58 @@ class Looking:
         wanted = None if status is None else status_named(status)
         queue = None if queue is None else checked_name(queue, "queue")
         group = None if group is None else checked_name(group, "group")
-        return Snapshot(self._handle.look().snapshot(wanted, queue, group), self.wait)
+        return Snapshot(self._handle.look().tasks.snapshot(wanted, queue, group), self.wait)
 
     def held_by(self, worker: str) -> list[Task]:
         """The tasks that workers of this name hold now."""
-        found = self._handle.look().held_by(checked_name(worker, "worker"))
+        found = self._handle.look().tasks.held_by(checked_name(worker, "worker"))
         return [task.waiting_by(self.wait) for task in found]
 
     def counts(self, queue: str | None = None) -> dict[str, int]:
         """How many tasks rest in each status."""
-        return self._handle.look().counts(None if queue is None else checked_name(queue, "queue"))
+        return self._handle.look().figures.counts(
+            None if queue is None else checked_name(queue, "queue")
+        )
 
     def backlog(self, queue: str | None = None, limit: int = MAX_LISTED) -> Backlog:
         """What is unfinished, in all or in one queue, and which groups it belongs to."""
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         queue = None if queue is None else checked_name(queue, "queue")
-        return self._handle.look().backlog(queue, limit)
+        return self._handle.look().figures.backlog(queue, limit)
 
     def stats(self) -> Stats:
         """Tasks by kind and status, the health of leases, the growth of checkpoints."""
-        return self._handle.look().stats(self._handle.now(), self._patience.stale_ms)
+        return self._handle.look().figures.stats(self._handle.now(), self._patience.stale_ms)
 
     def leases(self) -> LeaseFigures:
         """How many leases are out, how many of them were not renewed lately or have run out."""
         policy = policy_of(self._handle.settings)
-        return self._handle.look().leases(self._handle.now(), policy)
+        return self._handle.look().figures.leases(self._handle.now(), policy)
 
     def paused_queues(self) -> list[str]:
         """The queues that hand out nothing, by name."""
-        return self._handle.look().paused_queues()
+        return self._handle.look().queues.paused()
 
     def ids(self, beginning: str, limit: int = 10) -> list[str]:
         """The ids of tasks that begin so, in their order."""
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        return self._handle.look().ids_beginning(checked_id(beginning), limit)
+        return self._handle.look().tasks.ids_beginning(checked_id(beginning), limit)
 
     def workers(self, limit: int = 1000) -> list[WorkerInfo]:
         """Workers, newest first, the dead among them: how each is, what it holds and serves."""
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        return self._handle.look().workers(self._handle.now(), self._patience, limit)
+        return self._handle.look().workers.newest(self._handle.now(), self._patience, limit)
 
     def is_alive(self, worker: str) -> bool:
         """Whether a process lives under this worker name and was heard of lately."""
         name = checked_name(worker, "worker")
-        living = self._handle.look().living_workers(self._handle.now(), self._patience, name)
+        living = self._handle.look().workers.living(self._handle.now(), self._patience, name)
         return any(one.state is WorkerState.ALIVE for one in living)
 
     def stale_workers(self) -> list[WorkerInfo]:
         """Workers that went silent or are gone, at work or idle, and not declared dead yet."""
         # Whoever has not ended is among them, whatever the limit.
-        found = self._handle.look().workers(self._handle.now(), self._patience, limit=1)
+        found = self._handle.look().workers.newest(self._handle.now(), self._patience, limit=1)
         return [one for one in found if one.state is not WorkerState.ALIVE and one.ended_at is None]
 
     @property
@@ -124,14 +126,14 @@ class Looking:
 
     def group(self, group_id: str) -> Group:
         """A group's roll-up; done only when all its tasks are final."""
-        found = self._handle.look().group(checked_name(group_id, "group"))
+        found = self._handle.look().tasks.group(checked_name(group_id, "group"))
         if found is None:
             raise GroupNotFound(group_id)
         return found
 
     def history(self, task_id: str) -> list[Move]:
         """A task's moves, oldest first."""
-        moves = self._handle.look().history(checked_id(task_id))
+        moves = self._handle.look().tasks.history(checked_id(task_id))
         if moves is None:
             raise TaskNotFound(task_id)
         return moves
@@ -157,7 +159,7 @@ class Looking:
 
     def checkpoint_counts(self, task_id: str) -> dict[str, int]:
         """How many checkpoints of each type a task has."""
-        return self._handle.look().checkpoint_counts(checked_id(task_id))
+        return self._handle.look().checkpoints.counts(checked_id(task_id))
 
     def keys(
         self,
@@ -172,7 +174,7 @@ class Looking:
             raise InvalidInput("keys takes exactly one of task_id, group and status")
         checked_name(task_id or group or status, "task_id, group or status")
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
-        return self._handle.look().keys(task_id, group, status, limit)
+        return self._handle.look().keys.find(task_id, group, status, limit)
 
     def schema(self) -> SchemaReport:
         """The schema version, the migrations applied, and every definition in the file."""

@@ -75,36 +75,36 @@ class Mending:
         """What recovery would do with the running tasks, and why; nothing is changed."""
         limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
         settings = self._handle.settings
-        decisions = self._handle.look().plan(self._handle.now(), policy_of(settings))
+        decisions = self._handle.look().recovery.plan(self._handle.now(), policy_of(settings))
         planned = [one for one, _ in zip(decisions, range(limit), strict=False)]
         return planned if settings.recovers else [_left_alone(one) for one in planned]
 
     def recovery_settings(self) -> str | None:
         """The recovery settings that whoever served this store last has left in it, as JSON."""
-        return self._handle.look().recovery_settings()
+        return self._handle.look().runs.settings()
 
     def recovery_status(self) -> RecoveryStatus:
         """Whether recovery is on, how the last run went, and what waits for it or for approval."""
         settings, now, reads = self._handle.settings, self._handle.now(), self._handle.look()
         policy = policy_of(settings)
-        left_alone = reads.spared(now, policy, LEFT_ALONE_SHOWN)
+        left_alone = reads.recovery.spared(now, policy, LEFT_ALONE_SHOWN)
         return RecoveryStatus(
             mode=settings.mode,
             action=settings.recovery_action,
-            is_due=reads.orphans_are_there(now, settings.patience, policy),
-            held_tasks=reads.held_count(),
-            dead_workers=reads.dead_workers(now, settings.patience),
-            suspects=reads.suspects(SUSPECTS_SHOWN),
-            last=reads.last_run(),
-            is_running=reads.is_recovering(),
-            suspect_count=reads.suspect_count(),
+            is_due=reads.recovery.orphans_are_there(now, settings.patience, policy),
+            held_tasks=reads.recovery.held_count(),
+            dead_workers=reads.recovery.dead_workers(now, settings.patience),
+            suspects=reads.recovery.suspects(SUSPECTS_SHOWN),
+            last=reads.runs.last(),
+            is_running=reads.runs.is_under_way(),
+            suspect_count=reads.recovery.suspect_count(),
             left_alone=left_alone.number,
             left_alone_ids=left_alone.task_ids,
         )
 
     def last_report(self) -> RecoveryReport | None:
         """The record of the newest run, whichever process made it."""
-        return self._handle.look().last_run()
+        return self._handle.look().runs.last()
 
     def recovery_report(
         self, run_id: int | None = None, limit: int = 1000, after: int = 0
@@ -118,13 +118,13 @@ class Mending:
         if run_id is not None:
             run_id = checked_whole(run_id, "run_id", 1, MAX_NUMBER)
         reads = self._handle.look()
-        found = reads.telling_run(run_id)
+        found = reads.runs.telling(run_id)
         if found is None:
             return None
         report, runs_since = found
-        tasks = reads.recovered(report.run_id, after, limit + 1)
+        tasks = reads.runs.recovered(report.run_id, after, limit + 1)
         last = tasks[limit - 1].pos if limit and tasks[limit:] else after
-        following = reads.recovered_count(report.run_id, last) if tasks[limit:] else 0
+        following = reads.runs.recovered_count(report.run_id, last) if tasks[limit:] else 0
         return document(report, tasks[:limit], runs_since, following=following)
 
     def recovered(self, run_id: int, after: int = 0, limit: int = 1000) -> list[RecoveredTask]:
@@ -132,7 +132,7 @@ class Mending:
         limit = checked_whole(limit, "limit", 1, MAX_PLANNED)
         after = checked_whole(after, "after", 0, MAX_NUMBER)
         run_id = checked_whole(run_id, "run_id", 1, MAX_NUMBER)
-        return self._handle.look().recovered(run_id, after, limit)
+        return self._handle.look().runs.recovered(run_id, after, limit)
 
     def heal(self) -> RecoveryStats:
         """Put back the tasks of dead holders and of leases that ran out.
@@ -167,7 +167,9 @@ class Mending:
         if force and signature is None:
             signature = Signature(OPERATOR, source)
         session, opening = self._served()
-        count = session.store.reclaim(session.now(), session.policy, silent_ms, force, signature)
+        count = session.store.recovery.reclaim(
+            session.now(), session.policy, silent_ms, force, signature
+        )
         return count if opening is None else count + opening.tasks_put_back + opening.tasks_failed
 
     def check_integrity(self, quick: bool = False) -> IntegrityResult:

@@ -5,13 +5,13 @@ from types import TracebackType
 from typing import Self
 
 from outlast.domain.task import Task, Waits
-from outlast.store.base import TaskListing
+from outlast.store.ops.listing import Listing
 
 
 class Snapshot:
     """An iterator over tasks of one moment; reading it to its end closes it, as `with` does."""
 
-    def __init__(self, listing: TaskListing, waits: Waits) -> None:
+    def __init__(self, listing: Listing, waits: Waits) -> None:
         self._listing = listing
         self._waits = waits
         self._ready: deque[Task] = deque()

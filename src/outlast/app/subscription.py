@@ -61,7 +61,7 @@ class Subscription:
         if threading.current_thread() is self._thread:
             raise InvalidInput("a subscriber cannot wait for itself; call catch_up() elsewhere")
         seconds = None if timeout is None else duration_ms(timeout, "timeout") / 1000
-        return self._delivery.wait_until(self._session.store.stream_end(), seconds)
+        return self._delivery.wait_until(self._session.store.events.end(), seconds)
 
     def close(self, timeout: Duration | None = None) -> None:
         """Tell nothing more, and wait for a call of the function that is under way.

@@ -12,10 +12,10 @@ from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import Task
 from outlast.errors import TaskCancelled, TaskFailed, TaskNotFound
-from outlast.store.base import StoreReads
 from outlast.store.change_watch import ChangeWatch
 from outlast.store.records import ClaimRequest
 from outlast.store.session import Session
+from outlast.store.store import Store
 
 
 def work_watch(session: Session, timeout_seconds: float) -> ChangeWatch:
@@ -32,7 +32,7 @@ def claim_when_ready(
     if claimed or not timeout_seconds:
         return claimed
     watch = work_watch(session, timeout_seconds)
-    with closing(session.store.ear(for_work=True)) as ear:
+    with closing(session.store.work_listener()) as ear:
         while True:
             watch.begin()
             claimed = claim.claim(session, request, lease)
@@ -43,24 +43,24 @@ def claim_when_ready(
 
 
 def wait_for(
-    reads: StoreReads, task_id: str, timeout: Duration | None, clock: Callable[[], Instant]
+    reads: Store, task_id: str, timeout: Duration | None, clock: Callable[[], Instant]
 ) -> Any:
     """The result of a task once it has one; raises what became of it instead."""
     watch = ChangeWatch(reads, timeout_seconds(timeout))
-    with closing(reads.ear(for_work=False)) as ear:
+    with closing(reads.result_listener()) as ear:
         while True:
             watch.begin()
             if ended_among(reads, [task_id]):
-                return outcome(reads.get(task_id), task_id)
+                return outcome(reads.tasks.get(task_id), task_id)
             if watch.is_over:
                 raise too_late(reads, task_id, timeout, clock())
             while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
                 pass
 
 
-def ended_among(reads: StoreReads, task_ids: Sequence[str]) -> list[str]:
+def ended_among(reads: Store, task_ids: Sequence[str]) -> list[str]:
     """Those of these tasks that will not change any more."""
-    return reads.ended_among(task_ids) if task_ids else []
+    return reads.tasks.ended_among(task_ids) if task_ids else []
 
 
 def timeout_seconds(timeout: Duration | None) -> float | None:
@@ -68,11 +68,9 @@ def timeout_seconds(timeout: Duration | None) -> float | None:
     return None if timeout is None else duration_ms(timeout, "timeout") / 1000
 
 
-def too_late(
-    reads: StoreReads, task_id: str, timeout: Duration | None, now: Instant
-) -> TimeoutError:
+def too_late(reads: Store, task_id: str, timeout: Duration | None, now: Instant) -> TimeoutError:
     """The error of one who waited long enough; the task itself is as it was."""
-    task = reads.get(task_id)
+    task = reads.tasks.get(task_id)
     reason = "" if task is None else f" ({why(reads, task, now)})"
     waited = f"{timeout_seconds(timeout):g} s"
     return TimeoutError(

@@ -10,8 +10,8 @@ from outlast.domain.orphans import Patience
 from outlast.domain.task import Move, Task
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.host import kernel
-from outlast.store.base import StoreReads
 from outlast.store.records import Holder
+from outlast.store.store import Store
 
 PATIENCE = Patience(stale_ms=90_000, grace_ms=10_000)
 SHOWN_CHARACTERS = 200
@@ -22,7 +22,7 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (0, "s"))
 
 
 def why(
-    store: StoreReads,
+    store: Store,
     task: Task,
     now: Instant,
     patience: Patience = PATIENCE,
@@ -38,9 +38,9 @@ def why(
 
 
 def _why_running(
-    store: StoreReads, task: Task, now: Instant, patience: Patience, is_spared: bool
+    store: Store, task: Task, now: Instant, patience: Patience, is_spared: bool
 ) -> str:
-    holder = store.holder_of(task, now, patience)
+    holder = store.workers.holder_of(task, now, patience)
     text = f"running, attempt {task.attempt}"
     if holder is None:
         return f"{text}, when it was last seen; ask again"
@@ -72,29 +72,29 @@ def _holder(holder: Holder) -> str:
     return f"worker {holder.name} ({', '.join(fact for fact in facts if fact)})"
 
 
-def _why_pending(store: StoreReads, task: Task, now: Instant, patience: Patience) -> str:
+def _why_pending(store: Store, task: Task, now: Instant, patience: Patience) -> str:
     is_due = task.not_before is None or task.not_before.timestamp() * 1000 <= now.utc_ms
     if task.parked is Parked.DELAY and task.not_before is not None and not is_due:
         return f"delayed until {_millisecond(task.not_before)}{_after_its_past(task)}"
     if task.parked is Parked.PARTIAL:
         return "parked because its payload was damaged on disk; restore it, or cancel the task"
-    if task.parked is Parked.HOLD and store.is_held_by_recovery(task.id):
+    if task.parked is Parked.HOLD and store.recovery.is_held(task.id):
         approve = f"outlast queue approve {task.id} (or app.approve_recovery)"
         return f"recovery put it back and holds it for approval: {approve}{_after_its_past(task)}"
     if task.parked not in (None, Parked.DELAY):
         forced = f"outlast task force pending {task.id} (or app.unpark)"
         return f"parked because of {task.parked}; to let it run: {forced}"
-    if store.paused(task.queue):
+    if store.queues.is_paused(task.queue):
         return f"queue {task.queue} is paused: outlast queue resume {task.queue} (or app.unpause)"
     if attempts_spent(task.attempt, task.max_retries, task.max_recoveries):
         spent = f"{task.attempt} of {attempt_limit(task.max_retries, task.max_recoveries)}"
         return f"pending: every attempt is used up ({spent}), and the next claim will fail it"
-    living = store.living_workers(now, patience, None)
+    living = store.workers.living(now, patience, None)
     past = _after_its_past(task)
     return _why_not_claimed(store, task, living) + (f",{past}" if past else "")
 
 
-def _why_not_claimed(store: StoreReads, task: Task, living: Sequence[WorkerInfo]) -> str:
+def _why_not_claimed(store: Store, task: Task, living: Sequence[WorkerInfo]) -> str:
     """Who might take it comes first: where nobody does, its place in the line means nothing."""
     takers = [one for one in living if one.serves is None or _takes(one, task)]
     if not takers:
@@ -106,7 +106,7 @@ def _why_not_claimed(store: StoreReads, task: Task, living: Sequence[WorkerInfo]
     if task.not_before is not None and task.parked is Parked.DELAY:
         at = _millisecond(task.not_before)
         return f"pending: its delay ended at {at}, the next claim may take it"
-    higher, earlier = store.ahead_of(task)
+    higher, earlier = store.tasks.ahead_of(task)
     if higher or earlier:
         parts = [f"{_many(higher)} of higher priority"] if higher else []
         parts += [f"{_many(earlier)} that came earlier"] if earlier else []
@@ -150,8 +150,8 @@ def _waited_for(takers: Sequence[WorkerInfo]) -> str:
     return f"{_worker(serving[0])}, which holds {_count(serving[0].task_count, 'task')},"
 
 
-def _why_final(store: StoreReads, task: Task) -> str:
-    moves = store.history(task.id) or []
+def _why_final(store: Store, task: Task) -> str:
+    moves = store.tasks.history(task.id) or []
     last = moves[-1] if moves else None
     text = f"{task.status} at {_second(last.at)}" if last else str(task.status)
     if task.status is Status.COMPLETED or last is None:

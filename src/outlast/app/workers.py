@@ -59,7 +59,7 @@ def heartbeat(handle: StoreHandle, worker: str, task_ids: Iterable[str], progres
         raise InvalidInput(f"a beat names at most {MAX_BEAT_TASKS} tasks, not {len(ids)}")
     said = None if progress is None else codec.encode(progress, "progress", MAX_PROGRESS_BYTES)
     session = handle.serve()
-    session.store.heartbeat(name, ids, said, session.now())
+    session.store.workers.heartbeat(name, ids, said, session.now())
 
 
 def mark_dead(
@@ -70,5 +70,5 @@ def mark_dead(
     signature = Signature(OPERATOR, source) if by is None else signed(by, source)
     session = handle.serve()
     store, now = session.store, session.now()
-    buried = store.declare_dead(incarnation, now, session.policy, signature, force)
+    buried = store.recovery.declare_dead(incarnation, now, session.policy, signature, force)
     return None if buried is None else dead_worker(buried)

@@ -6,6 +6,7 @@ A lock is held from the moment it is taken until exactly the moment it ends, and
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 DEFAULT_LOCK = "default"
 """The seed's processing lock: the one that is meant when none is named."""
@@ -52,3 +53,27 @@ def judge_lock(left_ms: int, holder_is_dead: bool) -> LockState:
     if left_ms <= 0:
         return LockState.STALE
     return LockState.ORPHANED if holder_is_dead else LockState.HELD
+
+
+class LockGrant(NamedTuple):
+    """Proof that a lock was handed out: the lock, the holder's row, and the fencing token."""
+
+    name: str
+    holder: int
+    token: int
+
+
+class LockRequest(NamedTuple):
+    """What somebody wants: a lock, under a name of its own, for so long; renewed if it has it."""
+
+    name: str
+    worker: str
+    ttl_ms: int
+    own: LockGrant | None = None
+
+
+class Locked(NamedTuple):
+    """A lock that was handed out, and when it ends unless it is extended."""
+
+    grant: LockGrant
+    expires_at_ms: int

@@ -303,14 +303,6 @@ def _status_by_descriptor(descriptor: int) -> int | None:
     return status if known & _PIDFD_INFO_EXIT else None
 
 
-def signal_name(number: int) -> str:
-    """SIGKILL rather than 9."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def die_with_parent(parent_pid: int) -> None:
     """Have the kernel kill this process when its parent ends; at once if it has ended already.
 

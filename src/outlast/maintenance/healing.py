@@ -11,9 +11,9 @@ from outlast.domain.lifecycle import RecoveryAction
 from outlast.domain.recovery import RecoveryReport
 from outlast.domain.task import utc_of
 from outlast.errors import OutlastError
-from outlast.store.base import StoreReads
 from outlast.store.records import Batch, RecoveryPolicy
 from outlast.store.session import Session
+from outlast.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +49,25 @@ class Recovery(Protocol):
 def heal(session: Session, tell: Callable[[Batch], None] | None = None) -> RecoveryStats:
     """Heal now, whatever was healed a moment ago; `tell` hears of batches, and may break it off."""
     now = session.now()
-    healed = session.store.heal(now, session.policy, tell=tell, is_thorough=True)
+    healed = session.store.recovery.heal(now, session.policy, tell=tell, is_thorough=True)
     return RecoveryStats(
         healed.put_back, healed.failed, healed.dead_workers, utc_of(now.utc_ms), healed.locks_freed
     )
 
 
-def recovery_stats(reads: StoreReads, now: Instant, policy: RecoveryPolicy) -> RecoveryStats:
+def recovery_stats(reads: Store, now: Instant, policy: RecoveryPolicy) -> RecoveryStats:
     """The figures that healing would have now; nothing is changed."""
     to = Counter(
         one.to
-        for one in reads.plan(now, policy)
+        for one in reads.recovery.plan(now, policy)
         if one.orphaned is not None and one.action is not RecoveryAction.NONE
     )
     return RecoveryStats(
         to["pending"],
         to["failed"],
-        reads.dead_workers(now, policy.patience),
+        reads.recovery.dead_workers(now, policy.patience),
         utc_of(now.utc_ms),
-        reads.locks_to_free(now, policy.patience),
+        reads.locks.to_free(now, policy.patience),
         is_dry_run=True,
     )
 
@@ -77,17 +77,17 @@ def heal_before_claim(session: Session, force: bool) -> bool:
     if not (session.settings.heal_at_claim and session.settings.recovers):
         return False
     now = session.now()
-    last = session.store.healed_at_mono_ms
+    last = session.store.recovery.healed_at_mono_ms
     interval_ms = session.settings.heal_interval_seconds * 1000
     # What cannot be moved is found again and again; looking for it at each empty claim is in vain.
     is_patient = not force or session.met_unfit
     if is_patient and last is not None and now.mono_ms - last < interval_ms:
         return False
-    session.store.healed_at_mono_ms = now.mono_ms
+    session.store.recovery.healed_at_mono_ms = now.mono_ms
     try:
-        if not session.store.healing_is_due(now, session.settings.patience, session.policy):
+        if not session.store.recovery.is_due(now, session.settings.patience, session.policy):
             return False
-        healed = session.store.heal(now, session.policy)
+        healed = session.store.recovery.heal(now, session.policy)
     except OutlastError as error:
         session.log.warning("healing before a claim failed, the claim goes on: %s", error)
         return False

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from outlast.host.waker import Waker
 from outlast.maintenance.healing import heal
 from outlast.maintenance.recovery import clean_up
-from outlast.store.future import Ear
+from outlast.store.future import Listener
 from outlast.store.records import Batch
 from outlast.store.session import Session
 
@@ -85,7 +85,7 @@ class Detector:
             waker.wake()
 
     def _run(self, waker: Waker) -> None:
-        deaths = self._session.store.listen_for_deaths()
+        deaths = self._session.store.exit_listener()
         try:
             self._clean_up()
             due = self._clock() + self._interval_seconds
@@ -105,7 +105,7 @@ class Detector:
             deaths.close()
             waker.close()
 
-    def _sleep(self, deaths: Ear, waker: Waker, seconds: float) -> bool:
+    def _sleep(self, deaths: Listener, waker: Waker, seconds: float) -> bool:
         """True when it ends early because somebody died, or has come who is to be watched."""
         ends_at = self._clock() + seconds
         while not self._is_stopping and (left_seconds := ends_at - self._clock()) > 0:
@@ -126,7 +126,7 @@ class Detector:
 
     def _somebody_came(self) -> bool:
         try:
-            return self._session.store.peers_have_come()
+            return self._session.store.recovery.peers_have_come()
         except Exception as error:
             self._session.log.debug("asking for new workers failed: %s", error)
             return True
@@ -156,11 +156,11 @@ class Detector:
     def _look(self) -> None:
         session = self._session
         try:
-            if session.store.healing_is_due(
+            if session.store.recovery.is_due(
                 session.now(), session.settings.patience, session.policy
             ):
                 heal(session, self._break_off)
-            session.store.fold_metrics(goes_on=lambda: not self._is_stopping)
+            session.store.metrics.fold(goes_on=lambda: not self._is_stopping)
         except _Stopping:
             session.log.debug("a look for dead workers was broken off; the next one goes on")
         except Exception as error:

@@ -36,9 +36,9 @@ def recover(session: Session) -> None:
     """
     store = session.store
     if _is_due(session):
-        with store.recovering():
+        with store.runs.turn(session.settings.open_timeout_seconds):
             if _is_due(session):
-                is_opening = not store.is_on_record
+                is_opening = not store.runs.is_on_record
                 session.opening = _Run(session, OPENING, is_opening, session.tell).carry_out()
     if not session.settings.detects:
         # Nobody would do it later.
@@ -47,12 +47,12 @@ def recover(session: Session) -> None:
 
 def clean_up(session: Session, looks_first: bool = False) -> None:
     """What can wait until the store is served, and is done by the detector when it begins."""
-    session.store.purge_keys(session.now(), KEYS_PURGED_AT_ONCE, looks_first)
+    session.store.keys.purge(session.now(), KEYS_PURGED_AT_ONCE, looks_first)
 
 
 def _is_due(session: Session) -> bool:
     store = session.store
-    return not store.is_on_record or store.healing_is_due(
+    return not store.runs.is_on_record or store.recovery.is_due(
         session.now(), session.settings.patience, session.policy
     )
 
@@ -60,8 +60,8 @@ def _is_due(session: Session) -> bool:
 def run(session: Session, trigger: str, tell: Tell | None = None) -> RecoveryReport:
     """One run, alone among the processes of this store; returns its record."""
     store = session.store
-    with store.recovering():
-        is_opening = not store.is_on_record
+    with store.runs.turn(session.settings.open_timeout_seconds):
+        is_opening = not store.runs.is_on_record
         return _Run(session, trigger, is_opening, tell).carry_out()
 
 
@@ -84,7 +84,7 @@ class _Run:
             opened.wal_frames_moved, None if session.is_guest else kept(session.settings),
             opened.crashed,
         )  # fmt: skip
-        run_id = self._store.begin_run(start, session.now(), self._is_opening)
+        run_id = self._store.runs.begin(start, session.now(), self._is_opening)
         session.log.debug(
             "recovery run %d begins (%s); the last stop: %s",
             run_id, self._trigger, opened.previous,
@@ -96,7 +96,7 @@ class _Run:
             after = self._verify(opened)
             self._steps.append(RecoveryStep("report", "stored"))
             done = self._with_what_is_left(self._end(opened, healed, after))
-            report = self._store.end_run(run_id, done, session.now())
+            report = self._store.runs.end(run_id, done, session.now())
         except BaseException as error:
             self._close(run_id, opened, error)
             raise
@@ -121,7 +121,7 @@ class _Run:
         if not done.has_findings:
             return done
         moved = done.healed.put_back or done.healed.failed
-        left = self._store.left_by_recovery(SUSPECTS_LISTED if moved else 0)
+        left = self._store.recovery.left(SUSPECTS_LISTED if moved else 0)
         return replace(
             done,
             tasks_pending_after=left.pending,
@@ -140,7 +140,7 @@ class _Run:
         after = IntegrityResult(Verdict.SKIPPED, reason="the run was stopped")
         try:
             done = replace(self._end(opened, self._so_far, after), was_stopped=True)
-            self._store.end_run(run_id, self._with_what_is_left(done), self._session.now())
+            self._store.runs.end(run_id, self._with_what_is_left(done), self._session.now())
         except Exception as failure:
             self._session.log.warning(
                 "recovery run %d was stopped, and that could not be put on record: %s",
@@ -178,7 +178,7 @@ class _Run:
                 self._steps.append(RecoveryStep(name, "recovery is switched off"))
             return Healed()
         began = time.monotonic()
-        healed = self._store.heal(
+        healed = self._store.recovery.heal(
             session.now(), session.policy, run_id=run_id, tell=self._tell, is_thorough=True,
             stopped=self._keep,
         )  # fmt: skip
@@ -241,7 +241,7 @@ class _Run:
         """For a log that machines read; of the tasks only so many as fit a line."""
         ids = [task_id for dead in report.dead_workers for task_id in dead.task_ids][:IDS_LISTED]
         if len(ids) < min(moved, IDS_LISTED):
-            tasks = self._store.recovered(report.run_id, 0, IDS_LISTED)
+            tasks = self._store.runs.recovered(report.run_id, 0, IDS_LISTED)
             ids = [one.task_id for one in tasks]
         return about(
             run_id=report.run_id, wal_bytes=report.wal_bytes, store=self._store.path,

@@ -4,8 +4,8 @@ import time
 
 from outlast.clock import Instant
 from outlast.errors import StoreError
-from outlast.store.base import StoreReads
 from outlast.store.session import Session
+from outlast.store.store import Store
 
 POLL_SECONDS = 0.2
 
@@ -18,7 +18,7 @@ class ChangeWatch:
     """
 
     def __init__(
-        self, reads: StoreReads, timeout_seconds: float | None, session: Session | None = None
+        self, reads: Store, timeout_seconds: float | None, session: Session | None = None
     ) -> None:
         self._reads = reads
         self._session = session
@@ -45,7 +45,7 @@ class ChangeWatch:
             raise StoreError("this store was closed while work was waited for; open it again")
 
     def _next_event_seconds(self, now: Instant) -> float:
-        due_utc_ms, lease_end_mono_ms = self._reads.horizon(now)
+        due_utc_ms, lease_end_mono_ms = self._reads.claims.horizon(now)
         waits_ms = [
             at_ms - present_ms
             for at_ms, present_ms in ((due_utc_ms, now.utc_ms), (lease_end_mono_ms, now.mono_ms))

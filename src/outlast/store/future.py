@@ -26,7 +26,7 @@ class Future(Protocol[T_co]):
         ...
 
 
-class Ear(Protocol):
+class Listener(Protocol):
     """Hears of commits while somebody waits; a hint may be lost, so whoever waits also looks."""
 
     def wait(self, timeout_seconds: float, descriptor: int = -1) -> bool:

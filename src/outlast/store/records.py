@@ -1,10 +1,11 @@
 """The records that travel between the engine and a store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import Cause, RecoveryAction
 from outlast.domain.orphans import Patience
@@ -12,6 +13,15 @@ from outlast.domain.recovery import DeadWorker, RecoveryStep, Suspect, Unrecover
 from outlast.domain.worker import PreviousStop, StuckHandler, WorkerState
 
 Statement = tuple[str, Sequence[Any] | dict[str, Any]]
+Ticking = Callable[[], Instant]
+
+
+class LeaseLength(Protocol):
+    """How long the lease of a claimed kind lasts."""
+
+    def __call__(self, kind: str) -> int:
+        """The length in milliseconds."""
+        ...
 
 
 class Trace(NamedTuple):
@@ -41,6 +51,9 @@ class TaskTrace(NamedTuple):
 
 
 MAX_KINDS = 200
+
+SESSIONS_FROM = "sessions_from"
+"""The first run whose session is ended by a clean stop or by the recovery from its crash."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from outlast.clock import Clock, Instant
 from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.locks import LockGrant
 from outlast.domain.recovery import RecoveryReport
 from outlast.errors import LeaseInherited, LeaseLost
 from outlast.logs import Log
 from outlast.settings import Settings
-from outlast.store.base import Store
-from outlast.store.locking import LockGrant
 from outlast.store.records import Batch, Claimed, Grant, RecoveryPolicy
+from outlast.store.store import Store
 
 
 @dataclass(slots=True)

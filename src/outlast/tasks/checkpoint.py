@@ -6,10 +6,10 @@ from outlast.domain import codec
 from outlast.domain.names import checked_id
 from outlast.domain.task import CHECKPOINT_TYPES, Checkpoint
 from outlast.errors import InvalidInput, TaskNotFound
-from outlast.store.base import StoreReads
 from outlast.store.future import Future
 from outlast.store.records import Claimed, NewCheckpoint
 from outlast.store.session import Session
+from outlast.store.store import Store
 from outlast.tasks.ids import new_id
 
 
@@ -24,20 +24,20 @@ def add(
         codec.encode(data, "checkpoint data"),
         None if metadata is None else codec.encode(metadata, "checkpoint metadata"),
     )
-    return session.store.add_checkpoint_soon(claimed.grant, claimed.task_id, new, session.now())
+    return session.store.checkpoints.add_soon(claimed.grant, claimed.task_id, new, session.now())
 
 
-def find(reads: StoreReads, task_id: str | None, type: str | None, limit: int) -> list[Checkpoint]:
+def find(reads: Store, task_id: str | None, type: str | None, limit: int) -> list[Checkpoint]:
     """A task's checkpoints in order; without a task, the newest of one type anywhere."""
     wanted = None if type is None else checked_type(type)
     if task_id is not None:
-        found = reads.checkpoints(checked_id(task_id), wanted, limit)
-        if not found and reads.get(task_id) is None:
+        found = reads.checkpoints.of_task(checked_id(task_id), wanted, limit)
+        if not found and reads.tasks.get(task_id) is None:
             raise TaskNotFound(task_id)
         return found
     if wanted is None:
         raise InvalidInput("checkpoints needs a task id, a type, or both")
-    return reads.checkpoints_of_type(wanted, limit)
+    return reads.checkpoints.of_type(wanted, limit)
 
 
 def checked_type(type: str) -> str:

@@ -98,7 +98,7 @@ def enqueue(
     also = () if options.also == () else checked_statements(options.also)
     session = opener.serve()
     if opener.tracing is None:
-        (stored_id,) = session.store.add((new,), now, also)
+        (stored_id,) = session.store.tasks.add((new,), now, also)
     else:
         (stored_id,) = _traced(opener, (new,), now, also)
     if key is not None and (task_id is not None or stored_id != new.id):
@@ -113,7 +113,7 @@ def _traced(
     sending = begun_sending(opener.tracing, new)
     with ended_with(sending):
         trace = None if sending is None else sending.trace
-        return opener.serve().store.add(new, now, also, trace)
+        return opener.serve().store.tasks.add(new, now, also, trace)
 
 
 def read(session: Session, unread: Unread) -> Task:
@@ -142,12 +142,12 @@ async def enqueue_soon(
     also = () if options.also == () else checked_statements(options.also)
     store = opener.serve().store
     if opener.tracing is None:
-        (stored_id,) = await store.add_soon((new,), now, also)
+        (stored_id,) = await store.tasks.add_soon((new,), now, also)
     else:
         sending = begun_sending(opener.tracing, (new,))
         with ended_with(sending):
             trace = None if sending is None else sending.trace
-            (stored_id,) = await store.add_soon((new,), now, also, trace)
+            (stored_id,) = await store.tasks.add_soon((new,), now, also, trace)
     if key is not None and (task_id is not None or stored_id != new.id):
         return Unread(stored_id, as_task(new._replace(id=stored_id)))
     return _just_stored(stored_id, new, waits)
@@ -217,7 +217,7 @@ def retry(session: Session, task_id: str) -> Task:
         )
     now = session.now()
     new = clone_of(original, now)
-    session.store.add([new], now)
+    session.store.tasks.add([new], now)
     return as_task(new)
 
 
@@ -243,7 +243,7 @@ def clone_of(original: Task, now: Instant) -> NewTask:
 
 def existing(session: Session, task_id: str) -> Task:
     """The task, or TaskNotFound."""
-    found = session.store.get(task_id)
+    found = session.store.tasks.get(task_id)
     if found is None:
         raise TaskNotFound(task_id)
     return found

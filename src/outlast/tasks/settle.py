@@ -52,7 +52,7 @@ def complete_many(session: Session, ended: Sequence[tuple[Session, Claimed, Any]
     answers: list[bool] = []
     try:
         if current:
-            answers = session.store.settle(current, session.now())
+            answers = session.store.leases.settle(current, session.now())
     except LeaseLost as error:
         lost += error.task_ids
     session.forget([settlement.grant for settlement in current])
@@ -102,7 +102,7 @@ def park(
 def cancel(session: Session, task_id: str) -> bool:
     """Stop a task for good; False when it was cancelled already."""
     try:
-        session.store.settle_by_id(task_id, Cause(Outcome.CANCEL, OPERATOR), session.now())
+        session.store.tasks.settle_by_id(task_id, Cause(Outcome.CANCEL, OPERATOR), session.now())
     except InvalidTransition:
         if existing(session, task_id).status is Status.CANCELLED:
             return False
@@ -113,7 +113,7 @@ def cancel(session: Session, task_id: str) -> bool:
 def fail_by_operator(session: Session, task_id: str, error: str) -> Task:
     """Fail a task for good by an operator's word; a holder finds its lease lost."""
     cause = Cause(Outcome.FAIL, OPERATOR, error=error_text(error), retryable=False)
-    return session.store.settle_by_id(task_id, cause, session.now())
+    return session.store.tasks.settle_by_id(task_id, cause, session.now())
 
 
 def renew(
@@ -128,7 +128,7 @@ def renew(
             session.forget([claimed.grant])
             raise LeaseLost(claimed.task_id)
 
-    return session.store.renew_soon(
+    return session.store.leases.renew_soon(
         [claimed.grant], now, claimed.lease_ms, stage, session.now
     ).then(finish)
 
@@ -138,7 +138,7 @@ def start(session: Session, claimed: Claimed) -> None:
     session.refuse_strangers(claimed.task_id)
     if claimed.grant not in session.held:
         raise LeaseLost(claimed.task_id)
-    session.store.note_start(claimed.grant)
+    session.store.leases.note_start(claimed.grant)
     session.unstarted.discard(claimed.grant)
 
 
@@ -158,7 +158,7 @@ def release_all(session: Session, error: BaseException | None = None) -> None:
     if not settlements:
         return
     try:
-        session.store.settle(settlements, session.now())
+        session.store.leases.settle(settlements, session.now())
     except LeaseLost as lost:
         session.log.info("closing: %s", lost)
 
@@ -183,7 +183,7 @@ def give_back(session: Session, claimed: Sequence[Claimed]) -> None:
     released = Cause(Outcome.RELEASE, WORKER)
     settlements = [Settlement(one.grant, one.task_id, released) for one in claimed]
     try:
-        session.store.settle(settlements, session.now())
+        session.store.leases.settle(settlements, session.now())
     except OutlastError as error:
         session.log.warning("giving back %d tasks: %s", len(claimed), error)
     session.forget([one.grant for one in claimed])
@@ -240,4 +240,4 @@ def _settle(
         session.forget([claimed.grant])
         return answer
 
-    return session.store.settle_soon([settlement], session.now(), also).then(finish)
+    return session.store.leases.settle_soon([settlement], session.now(), also).then(finish)

@@ -112,7 +112,7 @@ def _begun(function: "AnyFunction", claimed: Claimed) -> Attempt | None:
     if family is None or family.tracing is None:
         return None
     try:
-        before = family.serve().store.trace_of(claimed.grant.seq)
+        before = family.serve().store.metrics.trace_of(claimed.grant.seq)
         return family.tracing.attempt(claimed, before)
     except Exception as error:
         log.warning("attempt %d of task %s is not traced: %s", claimed.attempt, claimed.task_id,
@@ -123,7 +123,7 @@ def _begun(function: "AnyFunction", claimed: Claimed) -> Attempt | None:
 def _note(function: "AnyFunction", claimed: Claimed, trace: Trace) -> Future[bool]:
     assert function.family is not None
     store = function.family.serve().store
-    return store.note_trace_soon(claimed.grant, trace.traceparent)
+    return store.metrics.note_trace_soon(claimed.grant, trace.traceparent)
 
 
 def _noted(function: "AnyFunction", claimed: Claimed, trace: Trace) -> None:

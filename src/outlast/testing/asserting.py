@@ -95,7 +95,7 @@ def _chosen(which: str | Task | AnyFunction, tasks: list[Task]) -> tuple[str, li
 
 
 def _all(app: HasFunctions) -> list[Task]:
-    return app.functions.serve().store.find(None, None, None, MAX_LISTED)
+    return app.functions.serve().store.tasks.find(None, None, None, MAX_LISTED)
 
 
 def _refuse(fact: str, tasks: Iterable[Task]) -> NoReturn:

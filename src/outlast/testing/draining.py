@@ -151,12 +151,12 @@ class _Draining:
             self._drained.completed.append(lease.task_id)
             return
         wait_ms = 0
-        task = self._session.store.get(lease.task_id)
+        task = self._session.store.tasks.get(lease.task_id)
         if task is not None and self._waits_to_retry:
             backoff = function.backoff(self._session.settings.backoff)
             wait_ms = backoff.delay_ms(task.retry_count, random.random())
         lease.fail(ended.error, ended.retryable, delay=wait_ms / 1000)
-        task = self._session.store.get(lease.task_id)
+        task = self._session.store.tasks.get(lease.task_id)
         is_over = task is None or task.is_final
         (self._drained.failed if is_over else self._drained.retried).append(lease.task_id)
 
@@ -175,11 +175,11 @@ class _Draining:
         times = [task.not_before for task in waiting if task.not_before is not None]
         for task in waiting:
             if task.not_before == min(times):
-                self._session.store.unpark(task.id, self._session.now())
+                self._session.store.tasks.unpark(task.id, self._session.now())
         return bool(times)
 
     def _ours(self, status: Status) -> list[Task]:
-        found = self._session.store.find(status, None, None, MAX_LISTED)
+        found = self._session.store.tasks.find(status, None, None, MAX_LISTED)
         return [task for task in found if task.kind in self._functions]
 
 

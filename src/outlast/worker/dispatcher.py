@@ -107,7 +107,7 @@ class Desk:
         if self._link.is_up or time.monotonic() < self._link.starts_at:
             return
         try:
-            principal = self._session.store.principal(self._worker, self._session.now())
+            principal = self._session.store.workers.principal(self._worker, self._session.now())
             if self._principal is not None and principal.row != self._principal.row:
                 self._lose_everything("this worker was taken for dead")
             self._principal = principal
@@ -172,7 +172,7 @@ class Desk:
     def _settled(self, proofs: list[Proof]) -> None:
         for outcome in self._tasks.settled(proofs):
             self.tally.count(outcome)
-        self._session.store.note_end([self._grant(proof) for proof in proofs])
+        self._session.store.leases.note_end([self._grant(proof) for proof in proofs])
 
     def _grant(self, proof: Proof) -> Grant:
         assert self._principal is not None
@@ -226,7 +226,7 @@ class Desk:
         peak_bytes = memory.peak_memory_bytes()
         if peak_bytes is not None and peak_bytes > self._peak_memory_bytes:
             self._peak_memory_bytes = peak_bytes
-            self._session.store.note_memory(peak_bytes)
+            self._session.store.workers.note_memory(peak_bytes)
 
     def _watch_leases(self) -> None:
         tasks, mono_ms = self._tasks, self._session.now().mono_ms

@@ -45,7 +45,7 @@ class Pulse:
         session, leases = self._session, list(held.items())
         began, began_mono_ms = time.monotonic(), session.now().mono_ms
         try:
-            current = session.store.beat(
+            current = session.store.workers.beat(
                 self._begin.worker,
                 [(one.grant, one.lease_ms) for _, one in leases],
                 session.now(),
@@ -74,7 +74,7 @@ class Pulse:
             changes = self._session.store.changes()
             if changes == self._watched:
                 return []
-            current = self._session.store.current_among([grant for _, grant in leases])
+            current = self._session.store.leases.current_among([grant for _, grant in leases])
             self._watched = changes
             return [key for (key, _), is_ours in zip(leases, current, strict=True) if not is_ours]
         return []

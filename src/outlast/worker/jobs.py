@@ -102,7 +102,7 @@ class InHand:
             self.release(job)
             return False
         try:
-            self._session.store.note_start(job.grant)
+            self._session.store.leases.note_start(job.grant)
         except OutlastError as error:
             self._session.log.warning("a start could not be noted, it is put back: %s", error)
             self.release(job)
@@ -308,6 +308,6 @@ def settle_the_rest(session: Session, row: int, entries: Iterable[Entry]) -> Non
         for entry in entries:
             ending = entry if isinstance(entry, Ending) else completed_ending(*entry)
             with suppress(LeaseLost):
-                session.store.settle([ending.settlement(row)], session.now())
+                session.store.leases.settle([ending.settlement(row)], session.now())
     except OutlastError as error:
         session.log.warning("after the clerk's last word: %s", error)

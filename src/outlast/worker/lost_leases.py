@@ -43,7 +43,7 @@ class Losing:
         if is_done:
             # By its handler's own word, which may have more to do.
             self._tally.completed += is_news
-            self._session.store.note_end([grant])
+            self._session.store.leases.note_end([grant])
             return
         self._tally.lost += is_news
         if job is not None:
@@ -51,7 +51,7 @@ class Losing:
             about = job.fields() | {"worker": self._worker, "reason": reason}
             self._session.log.warning("task %s: %s", job.claimed.task_id, reason, extra=about)
         if is_taken:
-            self._session.store.note_end([grant])
+            self._session.store.leases.note_end([grant])
 
     def call_off(self, job: Job, reason: str) -> None:
         """Tell a handler that nothing it does counts any more, and end it where possible."""

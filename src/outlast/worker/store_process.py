@@ -136,7 +136,7 @@ class Clerk:
         if not self._has_predecessor:
             return
         self._has_predecessor = False
-        for grant, task_id in self._store.held_by_row(self._begin.row).items():
+        for grant, task_id in self._store.claims.held_by_row(self._begin.row).items():
             key = grant.seq, grant.token
             is_known = key in self._held or key in self._endings
             if not is_known and grant.seq not in self._report.excluding:
@@ -189,7 +189,7 @@ class Clerk:
             started=False, excluding=frozenset(self._report.excluding),
         )  # fmt: skip
         session = self._session
-        return self._store.exchange(
+        return self._store.claims.exchange(
             settlements, request, session.now(), self._lease_ms, session.now
         )
 
@@ -230,7 +230,7 @@ class Clerk:
         if not self._begin.until_empty:
             return False
         with suppress(OutlastError):
-            return self._store.retries_are_due(
+            return self._store.claims.retries_are_due(
                 self._begin.queues, self._begin.kinds, self._report.excluding
             )
         return False
@@ -277,7 +277,7 @@ class Clerk:
     def _settle(self, endings: dict[Proof, Settlement]) -> None:
         """Store these and tell of it, without a look at what there is to do."""
         session, settlements = self._session, list(endings.values())
-        done = self._store.exchange(
+        done = self._store.claims.exchange(
             settlements, self._request, session.now(), self._lease_ms, session.now
         )
         answers = dict(zip(endings, done.answers, strict=True))

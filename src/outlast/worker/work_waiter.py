@@ -2,7 +2,7 @@
 
 from outlast.host import kernel
 from outlast.store.change_watch import ChangeWatch
-from outlast.store.future import Ear
+from outlast.store.future import Listener
 from outlast.store.session import Session
 
 
@@ -12,7 +12,7 @@ class Well:
     def __init__(self, session: Session) -> None:
         self._store = session.store
         self._watch = ChangeWatch(session.store, None, session)
-        self._ear: Ear | None = None
+        self._ear: Listener | None = None
         self.is_dry = False
 
     def begin(self) -> None:
@@ -28,7 +28,7 @@ class Well:
         """What came of a look."""
         self.is_dry = not anything
         if self.is_dry and self._ear is None:
-            self._ear = self._store.ear(for_work=True)
+            self._ear = self._store.work_listener()
             self.is_dry = self._watch.pause_seconds() > 0
         elif anything and self._ear is not None and not has_room:
             self.close()

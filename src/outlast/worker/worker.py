@@ -135,7 +135,7 @@ class Worker:
     def _enlisted(self, session: Session) -> Iterator[None]:
         """Two workers of one name would take each other's tasks for their own."""
         self._name = name = self._options.name or _name_of_this_thread()
-        if not session.store.enlist(name):
+        if not session.store.workers.enlist(name):
             raise InvalidInput(f"a worker called {name!r} runs in this process; choose a new name")
         over, thread = threading.Event(), threading.get_ident()
 
@@ -226,7 +226,7 @@ class Worker:
     def _leave(self, session: Session) -> None:
         """Off the list, and the log left short for whoever comes next; best effort."""
         try:
-            session.store.retire(self.name, session.now())
+            session.store.workers.retire(self.name, session.now())
             session.store.flush_wal("passive")
         except OutlastError as error:
             session.log.info("after the last task: %s", error)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from outlast.host import probe_points
+from outlast import probes
 from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import Line
 from outlast_lab.kill import commands, memory, victims, workers
@@ -72,7 +72,7 @@ def live_again(name: str, database: str, probe: str | None = None, nth: int = 0)
 
 
 def _live(life: Life, path: Path, act: Callable[[str], None]) -> None:
-    probe_points.arm(_counting_writes(life.writes_from, act) if life.writes_from else act)
+    probes.arm(_counting_writes(life.writes_from, act) if life.writes_from else act)
     life.live(path, _write)
 
 

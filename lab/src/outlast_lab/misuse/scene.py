@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from outlast import probes
 from outlast.app.app import Outlast
 from outlast.errors import OutlastError
-from outlast.host import kernel, probe_points
+from outlast.host import kernel
 from outlast.settings import Settings
 from outlast_lab.history import ANSWERED, Line, LineFile
 from outlast_lab.misuse.neighbour import Neighbour
@@ -123,11 +124,11 @@ class Scene:
                 reached.append(name)
                 act()
 
-        probe_points.arm(once)
+        probes.arm(once)
         try:
             yield
         finally:
-            probe_points.arm(None)
+            probes.arm(None)
         self.must(reached, f"{probe} was not passed")
 
     def in_a_process(self, act: Callable[[], None]) -> int:

@@ -18,25 +18,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from outlast.store.sqlite.reads import SqliteReads
+
 from outlast.app.app import Outlast
 from outlast.app.handle import StoreHandle
 from outlast.clock import Clock, Instant
 from outlast.logs import logger
 from outlast.settings import Settings
-from outlast.store.base import StoreReads
 from outlast.store.commit.commit_queue import CommitQueue
 from outlast.store.commit.operation import Operation
+from outlast.store.opening import Registry
 from outlast.store.records import Batch, Opened, Principal
 from outlast.store.session import Session
 from outlast.store.sqlite.presence.own import Holding
 from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.readers import Readers
-from outlast.store.sqlite.reads import SqliteReads
-from outlast.store.sqlite.registry import Registry
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.side_folder.users_lock import OpenersLock
-from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.store import Store
 from outlast.tasks.checked_enqueue import Intake
 from outlast.tasks.functions import Functions
 
@@ -161,7 +161,7 @@ class _MortalRegistry(Registry):
 
     def serve(
         self, path: Path, settings: Settings, now: Instant, assists: Principal | None = None
-    ) -> SqliteStore:
+    ) -> Store:
         with self._turnstile.passed():
             return super().serve(path, settings, now, assists)
 
@@ -169,7 +169,7 @@ class _MortalRegistry(Registry):
         with self._turnstile.passed():
             return super().look(path, settings)
 
-    def leave(self, store: StoreReads, now: Instant) -> bool:
+    def leave(self, store: Store, now: Instant) -> bool:
         with self._turnstile.passed():
             return super().leave(store, now)
 
@@ -181,7 +181,7 @@ class _MortalRegistry(Registry):
                 serving.die()
 
 
-class _MortalStore(SqliteStore):
+class _MortalStore(Store):
     """A store whose process can die."""
 
     def __init__(
@@ -288,7 +288,7 @@ class _Handle(StoreHandle):
         with self._turnstile.passed():
             return super().serve(tell)
 
-    def look(self) -> StoreReads:
+    def look(self) -> Store:
         if self._session is not None or self._looking is not None:
             return super().look()
         with self._turnstile.passed():

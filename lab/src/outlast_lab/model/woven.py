@@ -11,8 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from outlast import probes
 from outlast.app.app import Outlast
-from outlast.host import probe_points
 from outlast_lab.history import KILLED, Line, history_of, host_seconds
 from outlast_lab.invariants import violations
 from outlast_lab.model.answers import check_answer
@@ -235,12 +235,12 @@ class WovenWorld:
                 self._processes[process].crash()
                 raise Died
 
-        before = probe_points.armed()
-        probe_points.arm(kill)
+        before = probes.armed()
+        probes.arm(kill)
         try:
             told = self._slice(who)
         finally:
-            probe_points.arm(before)
+            probes.arm(before)
         if not self._lives[process].is_dead:
             return told
         self._crash(process)

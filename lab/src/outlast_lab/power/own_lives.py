@@ -5,7 +5,7 @@ from pathlib import Path
 
 import apsw
 
-from outlast.host import probe_points
+from outlast import probes
 from outlast_lab.history import Write
 from outlast_lab.lives import Life, founded, nth, opened
 from outlast_lab.recovery_lives import ALL_LIVES as LIVES
@@ -32,7 +32,7 @@ def flush_past_a_reader(path: Path, write: Write) -> None:
 
 
 def _end_at(point: str, reader: apsw.Connection) -> None:
-    armed = probe_points.armed()
+    armed = probes.armed()
 
     def end_the_reader(name: str) -> None:
         if armed is not None:
@@ -40,7 +40,7 @@ def _end_at(point: str, reader: apsw.Connection) -> None:
         if name == point:
             reader.close()
 
-    probe_points.arm(end_the_reader)
+    probes.arm(end_the_reader)
 
 
 ALL_LIVES = LIVES | {PAST_A_READER: Life(founded, flush_past_a_reader)}

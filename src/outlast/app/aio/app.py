@@ -209,7 +209,7 @@ class AsyncOutlast(
         if claimed or not timeout_seconds:
             return claimed
         watch = work_watch(session, timeout_seconds)
-        with closing(session.store.ear(for_work=True)) as ear:
+        with closing(session.store.work_listener()) as ear:
             while True:
                 await self._hop(watch.begin)
                 claimed = await self._claim(session, request, lease)

@@ -106,7 +106,7 @@ class AsyncNamedLock:
             return in_the_way
         session = self._handle.serve()
         watch = self._lock.watch(session)
-        with closing(session.store.ear_for_locks()) as ear:
+        with closing(session.store.lock_listener()) as ear:
             while True:
                 await self._hop(watch.begin)
                 in_the_way = await self._try_once(in_block, looks_first=True)
@@ -179,7 +179,7 @@ class AsyncLocking:
         if not timeout_seconds:
             return await claimed(heal_and_claim)
         watch = work_watch(session, timeout_seconds)
-        with closing(session.store.ear(for_work=True)) as ear:
+        with closing(session.store.work_listener()) as ear:
             while True:
                 await self._hop(watch.begin)
                 try:

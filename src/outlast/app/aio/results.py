@@ -11,10 +11,10 @@ from outlast.app.waiting import outcome, timeout_seconds, too_late
 from outlast.clock import Instant
 from outlast.domain.duration import Duration
 from outlast.errors import StoreError
-from outlast.store.base import StoreReads
 from outlast.store.change_watch import ChangeWatch
+from outlast.store.store import Store
 
-Reads = Callable[[], StoreReads]
+Reads = Callable[[], Store]
 
 
 class Results:
@@ -36,7 +36,7 @@ class Results:
         except TimeoutError:
             if not patience.expired():
                 raise
-        task = await self._hop(lambda: self._reads().get(task_id))
+        task = await self._hop(lambda: self._reads().tasks.get(task_id))
         if patience.expired() and task is not None and not task.is_final:
             now = self._clock()
             raise await self._hop(lambda: too_late(self._reads(), task_id, timeout, now))
@@ -107,7 +107,7 @@ class Watch:
         try:
             reads = await self._hop(self._reads)
             watch = ChangeWatch(reads, None)
-            with closing(reads.ear(for_work=False)) as ear:
+            with closing(reads.result_listener()) as ear:
                 while self._waiting:
                     self._news.clear()
                     await self._hop(watch.begin)
@@ -128,9 +128,9 @@ class Watch:
                 if not ended.done():
                     ended.set_exception(error)
 
-    async def _answer(self, reads: StoreReads) -> None:
+    async def _answer(self, reads: Store) -> None:
         asked = list(self._waiting)
-        for task_id in await self._hop(reads.ended_among, asked) if asked else ():
+        for task_id in await self._hop(reads.tasks.ended_among, asked) if asked else ():
             for ended in self._waiting.get(task_id, ()):
                 if not ended.done():
                     ended.set_result(None)

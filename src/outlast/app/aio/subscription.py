@@ -148,12 +148,12 @@ class AsyncWatching:
         place = None if after is None else cursor_of(after)
         reads = await self._hop(self._handle.look)
         at = await (
-            self._hop(reads.stream_end) if place is None else self._hop(reached, reads, place)
+            self._hop(reads.events.end) if place is None else self._hop(reached, reads, place)
         )
-        with closing(reads.ear_for_news()) as ear:
+        with closing(reads.news_listener()) as ear:
             while True:
                 seen = await self._hop(reads.changes)
-                page = await self._hop(reads.stream, at, READ_AT_ONCE, self._handle.now())
+                page = await self._hop(reads.events.page, at, READ_AT_ONCE, self._handle.now())
                 for event in filter(wanted.takes, page.events):
                     yield event
                 at = page.end

@@ -2,29 +2,17 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from outlast.errors import StoreError
 from outlast.store.commit.operation import Operation, Together
+from outlast.store.transaction import Transaction
 
 Members = Sequence[Operation[Any]]
 # Puts a backend's error into our words, for the operation of this context.
 Explain = Callable[[Exception, str], Exception]
 
 _ENDED = "a statement ended Outlast's transaction; nothing was stored"
-
-
-class Transaction(Protocol):
-    """What a batch needs to know of the transaction that it is run in."""
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether it still stands; after some errors all of it is rolled back."""
-        ...
-
-    def control(self, text: str, /) -> object:
-        """Set, release or roll back to a savepoint."""
-        ...
 
 
 class Batch:

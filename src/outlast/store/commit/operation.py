@@ -7,14 +7,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from outlast.errors import OutcomeUnknown
+from outlast.store.topics import NOBODY, Topic
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 # Runs the inputs of several alike operations at once, and answers for each.
 Together = Callable[[Any, Sequence[Any]], Sequence[Any]]
-
-NOBODY: frozenset[Any] = frozenset()
 
 
 class Queue(Protocol):
@@ -38,14 +37,14 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
     manages its own transaction, as a flush does.
     """
 
-    queue: Queue
+    queue: Queue | None
     context: str
     run: Callable[[Any], T]
     task_ids: Iterable[str] = ()
     alone: bool = False
     together: Together | None = None
     inputs: Any = None
-    wakes: frozenset[Any] = NOBODY
+    wakes: frozenset[Topic] = NOBODY
     in_doubt: Callable[[], None] | None = None
     is_exclusive: bool = False
     is_decided: bool = False
@@ -106,7 +105,7 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
 
     def result(self) -> T:
         """Wait as a thread until it is durable; raises what became of it."""
-        if not self.is_decided:
+        if not self.is_decided and self.queue is not None:
             self.queue.wait(self)
         if self.error is not None:
             raise self.error.with_traceback(None)
@@ -114,11 +113,12 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
 
     def waited(self) -> Generator[Any, None, None]:
         """Wait as a coroutine until it is decided; raises nothing but a cancellation."""
+        assert self.queue is not None, "what is run at once is not waited for"
         return self.queue.waited(self)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for it in a coroutine. Cancelled before it was taken, it never happens."""
-        yield from self.queue.waited(self)
+        yield from self.waited()
         return self.outcome()
 
     def then(self, finish: Callable[[Callable[[], T]], U]) -> "Then[T, U]":

@@ -4,7 +4,9 @@ import json
 from typing import Any, NamedTuple
 
 from outlast.clock import Instant
-from outlast.store.sqlite.transaction import Transaction
+from outlast.domain.operator_acts import AuditRecord
+from outlast.domain.task import utc_of
+from outlast.store.transaction import Transaction
 
 CRASH_RECOVERY, SELF_HEALING = "crash_recovery", "self_healing"
 
@@ -36,3 +38,40 @@ def add_audit(tx: Transaction, act: Act, now: Instant) -> None:
             "data": json.dumps(act.data),
         },
     )
+
+
+class Statements(NamedTuple):
+    """How a list is read on, and how from its end."""
+
+    after: str
+    newest: str
+
+
+_ACTS = Statements("audit_after", "audit_newest")
+_ITEMS = Statements("audit_items_after", "audit_items_newest")
+
+
+def acts(tx: Transaction, after: int, limit: int, is_newest: bool) -> list[AuditRecord]:
+    """Acts behind a number, oldest first; or the newest of them."""
+    return _page(tx, _ACTS, after, limit, is_newest)
+
+
+def items(tx: Transaction, after: int, limit: int, is_newest: bool) -> list[AuditRecord]:
+    """The same item by item."""
+    return _page(tx, _ITEMS, after, limit, is_newest)
+
+
+def _page(
+    tx: Transaction, statements: Statements, after: int, limit: int, is_newest: bool
+) -> list[AuditRecord]:
+    rows = tx.rows(
+        statements.newest if is_newest else statements.after, {"after": after, "limit": limit}
+    )
+    if is_newest:
+        rows = rows[::-1]
+    return [
+        AuditRecord(
+            number, utc_of(at), actor, source, action, status, subject, run_id, json.loads(data)
+        )
+        for number, at, actor, source, action, status, subject, run_id, data in rows
+    ]

@@ -3,7 +3,7 @@
 from outlast.clock import Instant
 from outlast.domain.events import START, Cursor, Place, Subscriber, cursor_of
 from outlast.domain.task import utc_of
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.transaction import Transaction
 
 _FORGOTTEN = "stream_forgotten"
 _BEGUN = "cursors_begun"

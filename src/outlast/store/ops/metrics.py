@@ -5,16 +5,24 @@ is summed up by whoever looks. Serving processes move the position on, from what
 the write lock is held for a few rows, however long the rest was.
 """
 
-import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from outlast.clock import Instant
 from outlast.domain.metric_marks import Figures, Leased, Mark, Pair, Waiting, with_known_pairs
+from outlast.domain.orphans import Patience
+from outlast.store.access import Access
+from outlast.store.commit.operation import Operation
+from outlast.store.counters import add_to_counters
+from outlast.store.engine import Sizes
 from outlast.store.ops import cursors, stream
-from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.ops.worker_list import WorkerList
+from outlast.store.records import Grant, TaskTrace
+from outlast.store.transaction import Transaction
 
 FOLDED_AT_ONCE = 20_000
+# Below this the sums cost more than they spare whoever looks.
+FOLD_WORTH = 5000
 _FOLDED = "metrics_folded"
 _OWN_COUNTERS = frozenset({_FOLDED, "metrics_fold_upto"})
 
@@ -52,7 +60,7 @@ def fold(tx: Transaction, done: Rest) -> bool:
     return True
 
 
-def figures(tx: Transaction, folder: SideFolder, workers: dict[str, int], now: Instant) -> Figures:
+def figures(tx: Transaction, sizes: Sizes, workers: dict[str, int], now: Instant) -> Figures:
     """All that a scrape needs; costs what is unfinished, however much is finished."""
     marks = [Mark(*row) for row in tx.rows("metric_rollup")]
     end = stream.end(tx)
@@ -68,8 +76,8 @@ def figures(tx: Transaction, folder: SideFolder, workers: dict[str, int], now: I
         enqueued=end.task_seq,
         workers=workers,
         lags={one.name: one.behind for one in cursors.listed(tx, end, now, 0)},
-        wal_bytes=_size(f"{folder.database}-wal"),
-        database_bytes=_size(str(folder.database)),
+        wal_bytes=sizes.wal_bytes,
+        database_bytes=sizes.database_bytes,
     )
 
 
@@ -89,9 +97,60 @@ def _waiting(tx: Transaction, now: Instant) -> list[tuple[Pair, Waiting]]:
     return found
 
 
-def _size(path: str) -> int:
-    """By its name alone: opening and closing the file would drop this process's locks on it."""
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
+def to_the_end() -> bool:
+    """Nothing stops it before all is summed up."""
+    return True
+
+
+class Metrics:
+    """Figures and traces; what happened is summed up, so that it outlives its rows."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def figures(self, now: Instant, patience: Patience) -> Figures:
+        """What metrics are made of, from one consistent read."""
+        listed = WorkerList(self._access.presence, now, patience)
+        sizes = self._access.engine.sizes()
+        return self._access.read("measuring", lambda tx: figures(tx, sizes, listed.states(tx), now))
+
+    def trace_of(self, seq: int) -> TaskTrace | None:
+        """Where a task came from, and who was at it last, if anybody traces it."""
+        row = self._access.read("reading a trace", lambda tx: tx.row("trace_of", {"seq": seq}))
+        return None if row is None else TaskTrace(*row)
+
+    def note_trace_soon(self, grant: Grant, traceparent: str) -> Operation[bool]:
+        """The future of a note that this attempt is traced; False if its lease is not current."""
+        values = grant._asdict() | {"traceparent": traceparent}
+        return self._access.submit("trace", lambda tx: tx.run("note_attempt_trace", values) == 1)
+
+    def fold(self, least: int = FOLD_WORTH, goes_on: Callable[[], bool] = to_the_end) -> int:
+        """Store what was counted here, and sum up in steps, none of which holds others up.
+
+        Sums are made of so many positions or more; returns how many were summed up.
+        """
+        self.store_counts()
+        folded = 0
+        while goes_on() and (step := self._fold(least)):
+            folded += step
+        return folded
+
+    def store_counts(self) -> None:
+        """Add what this process counted to what is stored, if it is anything."""
+        access = self._access
+        with access.counts.being_stored(access.engine.write_retries) as numbers:
+            if numbers:
+                access.write("fold", lambda tx: add_to_counters(tx, numbers))
+
+    def before_leaving(self) -> None:
+        """What a process knows and no row shows goes on record."""
+        self.store_counts()
+        if not self._access.presence.own.is_assisting:
+            # One step and no more, for somebody waits for us to leave.
+            self._fold(FOLD_WORTH)
+
+    def _fold(self, least: int) -> int:
+        found = self._access.read("measuring", lambda tx: rest(tx, FOLDED_AT_ONCE, least))
+        if found is None or not self._access.write("fold", lambda tx: fold(tx, found)):
+            return 0
+        return found.upto - found.folded

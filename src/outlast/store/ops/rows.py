@@ -6,7 +6,7 @@ from outlast.domain import codec
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.task import Checkpoint, Move, Stored, Task, utc
 from outlast.store.records import KeyRecord
-from outlast.store.sqlite.transaction import Row, text_of
+from outlast.store.transaction import Row, text_of
 
 
 def task_from(row: Row) -> Task:

@@ -5,12 +5,22 @@ from typing import NamedTuple
 
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.lifecycle import FINAL, Cause, Parked, Situation, Status, Transition, decide
+from outlast.domain.lifecycle import (
+    FINAL,
+    RECOVERY,
+    Cause,
+    Outcome,
+    Parked,
+    Situation,
+    Status,
+    Transition,
+    decide,
+)
 from outlast.errors import StoreError, TaskNotFound
-from outlast.host.probe_points import probe
-from outlast.store.ops.tasks import is_large, stored_bytes
+from outlast.probes import probe
+from outlast.store.ops.enqueue import is_large, stored_bytes
 from outlast.store.records import Grant, Settlement
-from outlast.store.sqlite.transaction import Transaction, Values, int_array
+from outlast.store.transaction import Transaction, Values
 
 
 class Standing(NamedTuple):
@@ -40,6 +50,9 @@ class Standing(NamedTuple):
 
 
 Ending = tuple[Standing, Cause, str | None]
+
+# Not the worker's own doing: a lease given back for it must not look as if it had settled.
+GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
 
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
@@ -73,7 +86,7 @@ def settle_grants(
     if not settlements:
         return []
     seqs = [settlement.grant.seq for settlement in settlements]
-    rows = tx.rows("situations", {"seqs": int_array(seqs)})
+    rows = tx.rows("situations", {"seqs": tx.ids(seqs)})
     standing = {row[0]: _new_tuple(Standing, row) for row in rows}
     answers: list[bool | None] = []
     endings: list[Ending] = []
@@ -231,7 +244,7 @@ def _plan(found: Standing, cause: Cause, transition: Transition, process: Exit) 
 def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant, run_id: int | None) -> None:
     """The log first, for it names the holder that the move takes away."""
     values: Values = {
-        "seqs": int_array(rows.seqs),
+        "seqs": tx.ids(rows.seqs),
         "from": plan.from_.value,
         "to": plan.to.value,
         "actor": plan.actor,
@@ -269,8 +282,7 @@ def _complete_with_results(
     tx: Transaction, results: Sequence[tuple[Standing, str]], now: Instant
 ) -> int:
     """Results are each row's own, and go in by the hundred."""
-    before = tx.connection.total_changes()
-    tx.run_rows(
+    return tx.run_rows(
         "complete_tasks",
         (
             Completion(
@@ -283,7 +295,6 @@ def _complete_with_results(
             for found, result in results
         ),
     )
-    return tx.connection.total_changes() - before
 
 
 def _settle_keys(

@@ -1,12 +1,13 @@
 """The store in numbers, by index as far as one knows them: counts, the backlog, statistics."""
 
-from outlast.clock import Instant
+from outlast.clock import Instant, boot_id
 from outlast.domain.lifecycle import Status
 from outlast.domain.stats import Backlog, CheckpointFigures, LeaseFigures, Stats, TaskFigures
 from outlast.domain.task import utc_of
-from outlast.host import kernel
-from outlast.store.ops.orphans import ALL_KINDS
-from outlast.store.sqlite.transaction import Transaction, Values
+from outlast.store.access import Access
+from outlast.store.ops.recovery.orphans import ALL_KINDS, kinds_concerned
+from outlast.store.records import RecoveryPolicy
+from outlast.store.transaction import Transaction, Values
 
 STALE_LEASE_MS = 120_000
 MOST_CHECKPOINTS = 10
@@ -35,7 +36,7 @@ def stats(tx: Transaction, now: Instant, stale_ms: int) -> Stats:
         "now": now.utc_ms,
         "mono": now.mono_ms,
         "stale_ms": stale_ms,
-        "boot_id": kernel.boot_id(),
+        "boot_id": boot_id(),
         "limit": MAX_SILENT,
     }
     return Stats(
@@ -60,10 +61,37 @@ def leases(tx: Transaction, now: Instant, kinds: Values = ALL_KINDS) -> LeaseFig
     """The leases that are out; whether one's time is over says the clock it runs on."""
     row = tx.row("lease_figures", {"now": now.utc_ms, "stale_ms": STALE_LEASE_MS})
     active, stale, mean_minutes = row or (0, 0, None)
-    values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": kernel.boot_id()}
+    values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": boot_id()}
     return LeaseFigures(active, stale, mean_minutes, tx.value("leases_ran_out", values | kinds))
 
 
 def paused(tx: Transaction) -> list[str]:
     """The queues that hand out nothing, by name."""
     return sorted(name for (name,) in tx.rows("paused_queues"))
+
+
+class Figures:
+    """The store in numbers, each answer from one consistent read."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def counts(self, queue: str | None) -> dict[str, int]:
+        """How many tasks rest in each status."""
+        return self._access.read("counting tasks", lambda tx: counts(tx, queue))
+
+    def backlog(self, queue: str | None, limit: int) -> Backlog:
+        """What is pending or running, and up to so many groups that it belongs to."""
+        return self._access.read("counting tasks", lambda tx: backlog(tx, queue, limit))
+
+    def stats(self, now: Instant, stale_ms: int) -> Stats:
+        """The store in numbers; silence counts from `stale_ms` on."""
+        return self._access.read("counting tasks", lambda tx: stats(tx, now, stale_ms))
+
+    def leases(self, now: Instant, policy: RecoveryPolicy | None = None) -> LeaseFigures:
+        """How many leases are out, how many of them were not renewed lately or have run out.
+
+        Of kinds that a policy leaves alone, none counts as run out.
+        """
+        kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
+        return self._access.read("counting leases", lambda tx: leases(tx, now, kinds))

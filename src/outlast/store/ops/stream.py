@@ -1,8 +1,6 @@
 """Reading the stream: a page of it, from one consistent snapshot that is let go at once."""
 
 import json
-from collections.abc import Callable
-from typing import Protocol, TypeVar
 
 from outlast.clock import Instant
 from outlast.domain.events import (
@@ -12,55 +10,13 @@ from outlast.domain.events import (
     Cursor,
     Event,
     Page,
-    Place,
     Placed,
-    Subscriber,
     name_of_move,
     woven,
 )
 from outlast.domain.task import utc_of
 from outlast.store.ops import cursors
-from outlast.store.sqlite.transaction import Row, Transaction
-from outlast.store.sqlite.wakeups.listener import Topic, Waiter
-from outlast.store.sqlite.wakeups.notify import Wakeups
-
-T = TypeVar("T")
-
-
-class Asked(Protocol):
-    """What the questions below are asked of."""
-
-    _wakeups: Wakeups
-
-    def _read(self, context: str, query: Callable[[Transaction], T]) -> T: ...
-
-
-class StreamReads:
-    """The part of looking that follows the stream."""
-
-    def stream(self: Asked, after: Cursor, limit: int, now: Instant) -> Page:
-        """What comes behind a place, up to so many events; gone parts are told first."""
-        return self._read("reading the stream", lambda tx: page(tx, after, limit, now))
-
-    def stream_end(self: Asked) -> Cursor:
-        """The place behind all there is."""
-        return self._read("reading the stream", end)
-
-    def ear_for_news(self: Asked) -> Waiter:
-        """Listen for anything that comes to stand in the stream."""
-        return self._wakeups.waiter(frozenset({Topic.NEWS}))
-
-    def cursor(self: Asked, name: str) -> Place | None:
-        """The stored place of a name."""
-        return self._read("reading a cursor", lambda tx: cursors.place(tx, name))
-
-    def subscribers(self: Asked, now: Instant, idle_seconds: float) -> list[Subscriber]:
-        """The names that have a stored place, and how far each is."""
-
-        def query(tx: Transaction) -> list[Subscriber]:
-            return cursors.listed(tx, end(tx), now, idle_seconds)
-
-        return self._read("reading cursors", query)
+from outlast.store.transaction import Row, Transaction
 
 
 def end(tx: Transaction) -> Cursor:

@@ -1,189 +1,207 @@
-"""Tasks enter the store: groups, idempotency keys, rows and large payloads in one transaction."""
+"""The verbs of tasks: stored, found, listed, parked, and moved by those who hold no lease."""
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
-from operator import itemgetter
-
-import apsw
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
 
 from outlast.clock import Instant
-from outlast.errors import IdempotencyConflict, InvalidInput
-from outlast.host import probe_points
-from outlast.host.probe_points import probe
-from outlast.store.new_tasks import AlikeTasks, Key, NewTask
-from outlast.store.records import Trace
-from outlast.store.sqlite.statements import shortened
-from outlast.store.sqlite.transaction import Row, Transaction, chunks
+from outlast.domain.events import PARKED, UNPARKED
+from outlast.domain.lifecycle import Cause, Parked, Status
+from outlast.domain.task import Group, Move, Task, roll_up
+from outlast.errors import InvalidTransition, TaskNotFound
+from outlast.store.access import Access, is_crowd
+from outlast.store.commit.operation import Operation
+from outlast.store.new_tasks import NewTask
+from outlast.store.ops import enqueue, settle
+from outlast.store.ops.events import add_event
+from outlast.store.ops.listing import Listing, Wanted, newest
+from outlast.store.ops.rows import move_from, task_from
+from outlast.store.records import Ahead, Statement, Trace
+from outlast.store.topics import ANYBODY, LOOKING_FOR_WORK
+from outlast.store.transaction import Row, Transaction
 
-INLINE_BYTES = 2048
+AHEAD_LIMIT = 1000
 
-# Binds a NewTask whose payload is small, with anything in place of its key.
-ADD_ONE = shortened("add_task")
+# Named here because an annotation inside a function is evaluated at each call.
+Ids = list[str]
 
-# A character takes four bytes at most.
-SURELY_INLINE = INLINE_BYTES // 4
-
-# Asked of each task of a crowd, by the engine of the interpreter rather than by its code.
-_ID_OF, _PAYLOAD_OF, _NOT_BEFORE_OF = itemgetter(0), itemgetter(5), itemgetter(9)
-_TASKS_OF, _MOMENT_OF = itemgetter(0), itemgetter(1)
-# A group, an original and a key: never empty, and never false.
-_TIES_OF = itemgetter(4, 11, 12)
-
-
-def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
-    """Insert what is new; returns, in order, the id each entry now stands for."""
-    if isinstance(new, AlikeTasks) and new.template.group is None:
-        _insert_alike(tx, new)
-        if probe_points.is_armed:
-            probe("enqueue.inserted")
-        return list(new.ids)
-    if any(map(any, map(_TIES_OF, new))):
-        return _add_with_ties(tx, new, now)
-    _insert(tx, new)
-    if probe_points.is_armed:
-        probe("enqueue.inserted")
-    return list(map(_ID_OF, new))
+_ID_OF = attrgetter("id")
+_BEYOND_ALL = "\U0010ffff"
 
 
-def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
-    for group in {task.group for task in new if task.group is not None}:
-        tx.run("add_group", {"group": group, "now": now.utc_ms})
-    known = [_reserve(tx, task, task.key, now) if task.key else None for task in new]
-    fresh = [task for task, twin in zip(new, known, strict=True) if twin is None]
-    _insert(tx, [task if task.key is None else (*task[:12], "a key") for task in fresh])
-    _inherit_keys(tx, fresh, now)
-    probe("enqueue.inserted")
-    return [twin or task.id for task, twin in zip(new, known, strict=True)]
+class Tasks:
+    """Tasks as rows of the store. Each verb that writes is one durable transaction."""
 
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
-def add_traces(tx: Transaction, new: Sequence[NewTask], trace: Trace) -> None:
-    """Note in which context the new ones among these were enqueued."""
-    tx.run_many("add_trace", [{"id": task.id} | trace._asdict() for task in new])
+    def add(
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement] = (),
+        trace: Trace | None = None,
+    ) -> list[str]:
+        """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
+        return self.add_soon(new, now, also, trace).result()
 
+    def add_soon(
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement] = (),
+        trace: Trace | None = None,
+    ) -> Operation[list[str]]:
+        """The future of such an insertion."""
+        if also or trace is not None:
+            return self._add_with_more(new, now, also, trace)
+        return self._access.submit(
+            "enqueue",
+            lambda tx: enqueue.add_tasks(tx, new, now),
+            map(_ID_OF, new),
+            alone=is_crowd(new),
+            together=enqueue.add_together,
+            inputs=(new, now),
+            wakes=LOOKING_FOR_WORK,
+        )
 
-def add_together(
-    tx: Transaction, calls: Sequence[tuple[Sequence[NewTask], Instant]]
-) -> list[list[str]]:
-    """The tasks of several callers in one pass; an error says nothing of whose it was."""
-    latest = max(map(_MOMENT_OF, calls))
-    tasks = list(chain.from_iterable(map(_TASKS_OF, calls)))
-    ids = add_tasks(tx, tasks, latest)
-    if len(tasks) == len(calls):
-        return list(map(list, zip(ids, strict=True)))
-    rest = iter(ids)
-    return [[next(rest) for _ in new] for new, _ in calls]
+    def _add_with_more(
+        self,
+        new: Sequence[NewTask],
+        now: Instant,
+        also: Sequence[Statement],
+        trace: Trace | None,
+    ) -> Operation[list[str]]:
+        """What brings rows of its own along is not merged with other callers'."""
 
+        def operation(tx: Transaction) -> Ids:
+            ids = enqueue.add_tasks(tx, new, now)
+            if trace is not None:
+                enqueue.add_traces(tx, new, trace)
+            if also and ids == [task.id for task in new]:
+                self._access.engine.run_user_statements(also)
+            return ids
 
-def _insert(tx: Transaction, new: Sequence[Row]) -> None:
-    """Rows as NewTask has them, with anything in place of a key."""
+        is_alone = bool(also) or is_crowd(new)
+        return self._access.submit(
+            "enqueue", operation, map(_ID_OF, new), alone=is_alone, wakes=LOOKING_FOR_WORK
+        )
 
-    def insert(part: slice) -> None:
-        rows = new[part]
-        if len(rows) == 1 and len(rows[0][5] or "") <= SURELY_INLINE:
-            tx.execute(ADD_ONE, rows[0])
-        else:
-            tx.run_rows_at_once("add_tasks", rows, (INLINE_BYTES,))
+    def settle_by_id(self, task_id: str, cause: Cause, now: Instant) -> Task:
+        """Move a task for somebody who holds no lease: cancel, or fail by an operator."""
 
-    _insert_in_parts(tx, len(new), insert, lambda: list(map(_ID_OF, new)))
-    if list(map(_NOT_BEFORE_OF, new)).count(None) < len(new):
-        tx.run("add_task_dues", {"inserted": len(new)})
-    _add_large(tx, map(_ID_OF, new), list(map(_PAYLOAD_OF, new)))
+        def operation(tx: Transaction) -> Task:
+            settle.settle_task(tx, task_id, cause, now)
+            # Read here: once it is committed, nothing may fail any more that looks like a refusal.
+            (row,) = tx.rows("get_task", {"id": task_id})
+            return task_from(row)
 
+        return self._access.write("settle", operation, [task_id], wakes=ANYBODY)
 
-def _insert_alike(tx: Transaction, new: AlikeTasks) -> None:
-    """What they share is bound once for each statement."""
-    shared = (INLINE_BYTES, *new.template[1:4], *new.template[7:11])
+    def park(self, task_id: str, reason: Parked, now: Instant) -> bool:
+        """Keep a pending task from being claimed."""
+        return self._change_waiting(task_id, "park_task", now, reason=reason.value)
 
-    def insert(part: slice) -> None:
-        rows = list(zip(new.ids[part], new.payloads[part], new.sums[part], strict=True))
-        tx.run_rows_at_once("add_alike_tasks", rows, shared)
+    def unpark(self, task_id: str, now: Instant) -> bool:
+        """Make a parked task eligible again; False when it was not parked."""
+        return self._change_waiting(task_id, "unpark_task", now)
 
-    _insert_in_parts(tx, len(new), insert, lambda: new.ids)
-    if new.template.not_before_ms is not None:
-        tx.run("add_task_dues", {"inserted": len(new)})
-    _add_large(tx, new.ids, new.payloads)
+    def _change_waiting(self, task_id: str, name: str, now: Instant, **values: str) -> bool:
+        def operation(tx: Transaction) -> bool:
+            status = tx.value("status_of", {"id": task_id})
+            if status is None:
+                raise TaskNotFound(task_id)
+            if status != "pending":
+                raise InvalidTransition(
+                    f"task {task_id} is {status}; only a pending task can be parked or unparked"
+                )
+            changed = tx.run(name, {"id": task_id, "now": now.utc_ms} | values) == 1
+            if changed:
+                kind = PARKED if values else UNPARKED
+                add_event(tx, kind, now, dict(values), task_id=task_id)
+            return changed
 
+        return self._access.write("park", operation, [task_id], wakes=LOOKING_FOR_WORK)
 
-def _insert_in_parts(
-    tx: Transaction, count: int, insert: Callable[[slice], None], ids: Callable[[], Sequence[str]]
-) -> None:
-    """Many with each statement; an id that is taken is named."""
-    inserted = 0
-    try:
-        for part in chunks(count):
-            inserted = part.start
-            insert(part)
-    except apsw.ConstraintError as error:
-        _refuse_twin(tx, ids()[inserted:], error)
-        raise
+    def resolve(self, task_id: str, now: Instant) -> Task | None:
+        """One task, after any commit whose outcome was unknown has become certain.
 
+        A commit that failed half-way has left its frames behind the end of the log, where the
+        next commit overwrites them; once that one is durable, what is not visible is gone.
+        """
+        self._access.write("resolve", lambda tx: tx.run("bump_fence"))
+        return self.get(task_id)
 
-def _add_large(tx: Transaction, ids: Iterable[str], texts: Sequence[str | None]) -> None:
-    """What a row has no place for is kept apart, by the id of its task."""
-    if max(map(len, filter(None, texts)), default=0) <= SURELY_INLINE:
-        return
-    large = [
-        (text, task_id)
-        for task_id, text in zip(ids, texts, strict=True)
-        if text is not None and is_large(text)
-    ]
-    if large:
-        tx.run_many("add_payload_blob", large)
+    def _tasks(self, name: str, **values: Any) -> list[Task]:
+        rows = self._access.read("reading tasks", lambda tx: tx.rows(name, values))
+        return [task_from(row) for row in rows]
 
+    def get(self, task_id: str) -> Task | None:
+        """One task."""
+        found = self._tasks("get_task", id=task_id)
+        return found[0] if found else None
 
-def _refuse_twin(tx: Transaction, rest: Sequence[str], error: apsw.ConstraintError) -> None:
-    if getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE:
-        twin = _twin(tx, rest)
-        raise InvalidInput(
-            f"a task with id {twin!r} exists already; leave id out, or choose another"
-        ) from error
+    def find(
+        self, status: Status | None, queue: str | None, group: str | None, limit: int
+    ) -> list[Task]:
+        """Tasks from one consistent read, newest first."""
+        wanted = Wanted(status, queue, group)
+        rows = self._access.read("reading tasks", lambda tx: newest(tx, wanted, limit))
+        return [task_from(row) for row in rows]
 
+    def snapshot(self, status: Status | None, queue: str | None, group: str | None) -> Listing:
+        """Every task of this moment, newest first, to be read on piece by piece."""
+        read = self._access.engine.read_long("a snapshot")
+        return Listing(read, Wanted(status, queue, group))
 
-def _twin(tx: Transaction, rest: Sequence[str]) -> str:
-    """The first of those not inserted whose id is in use, or was given twice."""
-    seen: set[str] = set()
-    for task_id in rest:
-        if task_id in seen or tx.value("status_of", {"id": task_id}) is not None:
-            return task_id
-        seen.add(task_id)
-    return ""
+    def held_by(self, worker: str) -> list[Task]:
+        """Tasks that workers of this name hold now."""
+        return self._tasks("tasks_held_by", worker=worker)
 
+    def group(self, group_id: str) -> Group | None:
+        """A group's roll-up."""
+        known = self._access.read(
+            "reading a group", lambda tx: tx.value("has_group", {"group": group_id})
+        )
+        if known is None:
+            return None
+        values = {"group": group_id}
+        rows = self._access.read("counting tasks", lambda tx: tx.rows("counts_of_group", values))
+        counts = {status.value: 0 for status in Status} | dict(rows)
+        return Group(group_id, roll_up(counts), counts)
 
-def _inherit_keys(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
-    """The clone of a failed task answers for its key from now on, so that no third one is made."""
-    for task in new:
-        if task.retry_of is not None and task.key is None:
-            values = {"original": task.retry_of, "clone": task.id}
-            if tx.run("inherit_key", values):
-                tx.run("mark_keyed", {"id": task.id})
+    def history(self, task_id: str) -> list[Move] | None:
+        """A task's moves, oldest first; None when there is no such task."""
 
+        def query(tx: Transaction) -> list[Row] | None:
+            known = tx.value("status_of", {"id": task_id}) is not None
+            return tx.rows("history", {"id": task_id}) if known else None
 
-def _reserve(tx: Transaction, task: NewTask, key: Key, now: Instant) -> str | None:
-    """Reserve the key for this task, or find the task it already stands for."""
-    values = {
-        "key": key.text,
-        "task_id": task.id,
-        "group": task.group,
-        "request_hash": key.request_hash,
-        "now": now.utc_ms,
-        "expires_at": now.utc_ms + key.ttl_ms,
-    }
-    if tx.value("reserve_key", values) is not None:
-        return None
-    found = tx.row("read_key", {"key": key.text})
-    stored_hash, task_id = found or (None, None)
-    if stored_hash != key.request_hash or task_id is None:
-        raise IdempotencyConflict(key.text, task_id)
-    return str(task_id)
+        rows = self._access.read("reading a history", query)
+        return None if rows is None else [move_from(row) for row in rows]
 
+    def ended_among(self, task_ids: Sequence[str]) -> list[str]:
+        """Those of these tasks that are final, or are not there at all."""
+        rows = self._access.read(
+            "looking for results",
+            lambda tx: tx.rows("not_ended_among", {"ids": tx.texts(task_ids)}),
+        )
+        living = {task_id for (task_id,) in rows}
+        return [task_id for task_id in task_ids if task_id not in living]
 
-def is_large(text: str | None) -> bool:
-    """Whether a text lives in blobs: a row this size would be rewritten by every update."""
-    return text is not None and len(text) > SURELY_INLINE and stored_bytes(text) > INLINE_BYTES
+    def ahead_of(self, task: Task) -> Ahead:
+        """How many eligible tasks of the queue would be claimed before this one."""
+        values = {
+            "queue": task.queue,
+            "priority": task.priority,
+            "id": task.id,
+            "limit": AHEAD_LIMIT,
+        }
+        row = self._access.read("counting tasks ahead", lambda tx: tx.row("ahead_of", values))
+        return Ahead(*(row or (0, 0)))
 
-
-def stored_bytes(text: str | None) -> int:
-    """What a text takes; zero tells an absent one from one kept in blobs."""
-    if text is None:
-        return 0
-    return len(text) if text.isascii() else len(text.encode())
+    def ids_beginning(self, start: str, limit: int) -> list[str]:
+        """The ids of tasks that begin so, in their order."""
+        values = {"first": start, "beyond": start + _BEYOND_ALL, "limit": limit}
+        rows = self._access.read("looking for ids", lambda tx: tx.rows("ids_beginning", values))
+        return [task_id for (task_id,) in rows]

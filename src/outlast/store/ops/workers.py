@@ -1,172 +1,185 @@
-"""The workers as their table and the kernel tell of them: who lives, who holds and serves what."""
+"""Workers: their beats, their coming and going, and the list of them."""
 
-from collections import Counter
-from collections.abc import Iterable
-from contextlib import closing
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.orphans import Judgement, Patience, Sign, judge_worker
-from outlast.domain.task import utc, utc_of
-from outlast.domain.worker import Serves, StuckHandler, WorkerInfo, WorkerState
-from outlast.host import kernel
-from outlast.store.ops.orphans import was_heard_of
-from outlast.store.records import Holder
-from outlast.store.sqlite.presence.peers import Judged, Peer, sign_of
-from outlast.store.sqlite.presence.worker_lock_file import NOT_WHOLE, ProbedLock, read_begun
-from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.transaction import Row, Transaction
+from outlast.domain.metric_marks import FENCED_WRITES
+from outlast.domain.orphans import Patience
+from outlast.domain.task import Task
+from outlast.domain.worker import WorkerInfo, WorkerState
+from outlast.errors import DeclaredDead
+from outlast.logs import logger
+from outlast.store.access import Access
+from outlast.store.counters import add_to_counters
+from outlast.store.ops.leases import renew_leases
+from outlast.store.ops.locks.rows import leave_all_of
+from outlast.store.ops.settle import GIVE_BACK, Standing, move
+from outlast.store.ops.worker_list import WorkerList
+from outlast.store.records import Grant, Holder, Principal, Ticking
+from outlast.store.topics import ANYBODY
+from outlast.store.transaction import Transaction, Values
 
-MAX_TASKS_SHOWN = 1000
-
-PEER_COLUMNS = len(Peer._fields)
-
-
-class Listed(NamedTuple):
-    """A row of the workers' table, after the columns that tell whom to judge."""
-
-    seq: int
-    state: str
-    registered_at: int
-    ended_at: int | None
-    beat_task_id: str | None
-    progress: str | None
-    serves: str | None
-    stuck: str | None
+log = logger("outlast.store")
 
 
-_LISTED_STATES = (WorkerState.ALIVE, WorkerState.STALE, WorkerState.DEAD)
+class Workers:
+    """Says of a worker that it lives and what it is at, and judges those of others."""
 
-LISTED_COLUMNS = slice(PEER_COLUMNS, PEER_COLUMNS + len(Listed._fields))
-LEASE_COLUMNS = slice(LISTED_COLUMNS.stop, None)
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._read = access.read
+
+    def beat(
+        self,
+        worker: str,
+        grants: Sequence[tuple[Grant, int]],
+        now: Instant,
+        *,
+        serves: str | None = None,
+        stuck: str | None = None,
+        progress: str | None = None,
+        peak_memory_bytes: int | None = None,
+        clock: Ticking | None = None,
+    ) -> list[bool]:
+        """Date the worker's row and push its leases out, each by its own length."""
+        values = {
+            "serves": serves,
+            "stuck": stuck,
+            "progress": progress,
+            "peak_memory_bytes": peak_memory_bytes,
+        }
+
+        with self._access.counts.being_stored(self._access.engine.write_retries) as numbers:
+
+            def operation(tx: Transaction, row: int, moment: Instant) -> list[bool]:
+                tx.run("beat_worker", values | _moment(row, moment))
+                add_to_counters(tx, numbers)
+                return renew_leases(tx, grants, moment)
+
+            answers = self._as_worker(worker, now, clock, operation)
+        self._access.counts.add(FENCED_WRITES, answers.count(False))
+        return answers
+
+    def heartbeat(
+        self, worker: str, task_ids: Sequence[str], progress: str | None, now: Instant
+    ) -> None:
+        """Date the worker's row and note what it says of itself; renews nothing."""
+        values = {"task_ids": codec.encode(list(task_ids), "task_ids"), "progress": progress}
+
+        def operation(tx: Transaction, row: int, moment: Instant) -> list[bool]:
+            tx.run("beat_by_hand", values | _moment(row, moment))
+            return []
+
+        self._as_worker(worker, now, None, operation)
+
+    def _as_worker(
+        self,
+        worker: str,
+        now: Instant,
+        clock: Ticking | None,
+        operation: Callable[[Transaction, int, Instant], list[bool]],
+    ) -> list[bool]:
+        """Run it on the row of this process under that name, which is made if need be.
+
+        A row that was declared dead stays so: the process begins anew, with a row of its own.
+        """
+        own = self._access.presence.own
+
+        def on_its_row(tx: Transaction) -> tuple[int, list[bool]]:
+            moment = clock() if clock else now
+            row = own.row(tx, worker, moment)
+            return row, operation(tx, row, moment)
+
+        while True:
+            incarnation = own.incarnation()
+            try:
+                row, answers = self._access.write("beat", on_its_row)
+            except DeclaredDead:
+                own.begin_anew(incarnation)
+                log.warning("this process was declared dead by another and begins anew")
+                continue
+            own.remember(worker, row, incarnation)
+            return answers
+
+    def principal(self, worker: str, now: Instant) -> Principal:
+        """This process as a worker of that name, registered, for an assistant to act for."""
+        own = self._access.presence.own
+        while True:
+            incarnation = own.incarnation()
+            try:
+                row = self._access.write("claim", lambda tx: own.row(tx, worker, now))
+            except DeclaredDead:
+                own.begin_anew(incarnation)
+                continue
+            own.remember(worker, row, incarnation)
+            return own.principal(worker, row)
+
+    def enlist(self, worker: str) -> bool:
+        """A worker of this name begins its work; False if one in this process is at it."""
+        return self._access.presence.own.enlist(worker)
+
+    def retire(self, worker: str, now: Instant) -> None:
+        """A worker of this process has ended its work; what it still holds is put back."""
+        row = self._access.presence.own.retired(worker)
+
+        def operation(tx: Transaction) -> None:
+            held = [Standing(*one) for one in tx.rows("situations_of_row", {"row": row})]
+            move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            tx.run("retire_worker", {"row": row, "now": now.utc_ms})
+
+        if row is not None:
+            self._access.write("beat", operation, wakes=ANYBODY)
+
+    def leave(self, now: Instant, run_id: int | None) -> None:
+        """This process says goodbye; no claim comes after this one transaction."""
+        own = self._access.presence.own
+        if own.is_assisting:
+            return
+        incarnation = own.end_soon()
+
+        def operation(tx: Transaction) -> None:
+            values = {"incarnation": incarnation, "limit": -1}
+            held = [Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
+            move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            leave_all_of(tx, incarnation)
+            ending = {"incarnation": incarnation, "state": "left", "now": now.utc_ms}
+            tx.run("end_worker", ending)
+            session = {"id": run_id, "incarnation": own.session_id}
+            tx.run("end_session", session | {"now": now.utc_ms})
+
+        if incarnation or run_id:
+            self._access.write("close", operation, wakes=ANYBODY)
+
+    def holds_anything(self) -> bool:
+        """Whether a task is in the hands of this process."""
+        own = {"incarnation": self._access.presence.own_id, "limit": 1}
+        found = self._read("leaving", lambda tx: tx.row("situations_of_incarnation", own))
+        return found is not None
+
+    def note_memory(self, peak_bytes: int) -> None:
+        """Record how much memory this process has used at most; it survives kill -9."""
+        self._access.presence.own.note_memory(peak_bytes)
+
+    def newest(self, now: Instant, patience: Patience, limit: int) -> list[WorkerInfo]:
+        """Workers of all times, newest first, each judged now."""
+        listed = self._list(now, patience)
+        return self._read("reading workers", lambda tx: listed.newest(tx, limit))
+
+    def living(self, now: Instant, patience: Patience, name: str | None) -> list[WorkerInfo]:
+        """The workers that are alive or stale, perhaps of one name."""
+        listed = self._list(now, patience)
+        found = self._read("reading workers", lambda tx: listed.living(tx, name))
+        return [one for one in found if one.state is not WorkerState.DEAD]
+
+    def holder_of(self, task: Task, now: Instant, patience: Patience) -> Holder | None:
+        """Who holds a running task, judged now."""
+        row = self._read("reading a holder", lambda tx: tx.row("holder_of", {"id": task.id}))
+        return None if row is None else self._list(now, patience).holder(row)
+
+    def _list(self, now: Instant, patience: Patience) -> WorkerList:
+        return WorkerList(self._access.presence, now, patience)
 
 
-class Roster:
-    """Reads the workers' table and judges each process of it once."""
-
-    def __init__(self, folder: SideFolder, own: str, now: Instant, patience: Patience) -> None:
-        self._folder = folder
-        self._own = own
-        self._now = now
-        self._patience = patience
-        self._signs: dict[str, Sign] = {}
-
-    def newest(self, tx: Transaction, limit: int) -> list[WorkerInfo]:
-        """The newest first, the dead among them; those that may live are there in any case."""
-        living = tx.rows("workers_living", {"name": None})
-        rows = {_seq(row): row for row in living}
-        for row in tx.rows("workers_newest", {"limit": limit}):
-            if len(rows) < limit:
-                rows.setdefault(_seq(row), row)
-        return [self._info(tx, rows[seq]) for seq in sorted(rows, reverse=True)]
-
-    def living(self, tx: Transaction, name: str | None) -> list[WorkerInfo]:
-        """Those that nobody has declared dead, perhaps of one name."""
-        rows = sorted(tx.rows("workers_living", {"name": name}), key=_seq, reverse=True)
-        return [self._info(tx, row) for row in rows]
-
-    def states(self, tx: Transaction) -> dict[str, int]:
-        """How many of those that nobody has declared dead are in which state."""
-        rows = tx.rows("workers_living", {"name": None})
-        found = Counter(
-            self._state(Peer(*row[:PEER_COLUMNS]), Listed(*row[LISTED_COLUMNS])) for row in rows
-        )
-        return {state.value: found[state] for state in _LISTED_STATES}
-
-    def holder(self, row: Row) -> Holder:
-        """Who holds a task, and whether it still can."""
-        peer, listed = Peer(*row[:PEER_COLUMNS]), Listed(*row[LISTED_COLUMNS])
-        ends_at, ends_mono_ms, unstarted, *lease = row[LEASE_COLUMNS]
-        left_ms = ends_mono_ms - self._now.mono_ms
-        if peer.boot_id != kernel.boot_id():
-            left_ms = ends_at - self._now.utc_ms
-        return Holder(
-            name=peer.name,
-            host=peer.host,
-            pid=peer.pid,
-            state=self._state(peer, listed),
-            silent_ms=peer.silent_ms(self._now),
-            is_this_process=peer.incarnation == self._own,
-            lease_ran_out=left_ms <= 0,
-            waits_for_its_turn=bool(unstarted) and self._has_not_begun(peer, tuple(lease)),
-            stuck=_stuck(listed.stuck),
-        )
-
-    def _info(self, tx: Transaction, row: Row) -> WorkerInfo:
-        peer, listed = Peer(*row[:PEER_COLUMNS]), Listed(*row[LISTED_COLUMNS])
-        held = {"holder": listed.seq, "limit": MAX_TASKS_SHOWN}
-        count = tx.value("held_count", {"holder": listed.seq})
-        return WorkerInfo(
-            name=peer.name,
-            incarnation=peer.incarnation,
-            host=peer.host,
-            pid=peer.pid,
-            state=self._state(peer, listed, tx),
-            registered_at=utc_of(listed.registered_at),
-            beat_at=utc_of(peer.beat_at),
-            silent_seconds=peer.silent_ms(self._now) / 1000,
-            ended_at=utc(listed.ended_at),
-            task_ids=tuple(one for (one,) in tx.rows("held_ids", held)) if count else (),
-            task_count=count,
-            beat_task_id=listed.beat_task_id,
-            progress=None if listed.progress is None else codec.decode(listed.progress),
-            serves=serves_from(listed.serves),
-            stuck=_stuck(listed.stuck),
-        )
-
-    def _state(self, peer: Peer, listed: Listed, tx: Transaction | None = None) -> WorkerState:
-        stored = WorkerState(listed.state)
-        if stored is not WorkerState.ALIVE:
-            return stored
-        judged = WorkerState(self._judgement(peer).liveness)
-        if judged is WorkerState.DEAD and tx is not None and self._renews(tx, peer):
-            return WorkerState.STALE
-        return judged
-
-    def _renews(self, tx: Transaction, peer: Peer) -> bool:
-        """One that is silent but renews its leases is no more than stale."""
-        found = Judged(peer, self._signs[peer.incarnation], self._judgement(peer), NOT_WHOLE)
-        return was_heard_of(tx, found, self._now, self._patience)
-
-    def _judgement(self, peer: Peer) -> Judgement:
-        """All names of a process share its fate; of its own, whoever asks is the living proof."""
-        if peer.incarnation == self._own:
-            return judge_worker(Sign.LOCK_HELD, peer.silent_ms(self._now), self._patience)
-        if peer.incarnation not in self._signs:
-            self._signs[peer.incarnation], _ = sign_of(peer, self._folder)
-        sign = self._signs[peer.incarnation]
-        return judge_worker(sign, peer.silent_ms(self._now), self._patience)
-
-    def _has_not_begun(self, peer: Peer, lease: tuple[int, ...]) -> bool:
-        """Whether the notes of a worker, if they can be read, do not name a task it prefetched."""
-        try:
-            lock = ProbedLock(self._folder.workers / Path(peer.lock_file).name, peer.lock_inode)
-        except OSError:
-            return False
-        with closing(lock):
-            begun = read_begun(lock.descriptor, peer.incarnation)
-        return begun.whole and lease not in begun.tasks
-
-
-def _seq(row: Row) -> int:
-    return int(row[PEER_COLUMNS])
-
-
-def serves_from(text: str | None) -> Serves | None:
-    """What a worker says that it serves."""
-    if text is None:
-        return None
-    said: dict[str, Any] = codec.decode(text)
-    kinds = said.get("kinds")
-    return Serves(
-        tuple(said.get("queues", ())),
-        None if kinds is None else tuple(kinds),
-        said.get("concurrency"),
-    )
-
-
-def _stuck(text: str | None) -> tuple[StuckHandler, ...]:
-    said: Iterable[dict[str, Any]] = () if text is None else codec.decode(text)
-    return tuple(StuckHandler(one["task_id"], one["kind"], utc_of(one["since_ms"])) for one in said)
+def _moment(row: int, moment: Instant) -> Values:
+    return {"row": row, "now": moment.utc_ms, "mono": moment.mono_ms}

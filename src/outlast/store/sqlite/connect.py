@@ -164,4 +164,5 @@ def explained(error: apsw.Error, context: str, path: Path) -> StoreError:
         )
     if isinstance(error, apsw.CorruptError):
         return DatabaseError(context, error, _IS_DAMAGED)
-    return DatabaseError(context, error)
+    is_constraint = isinstance(error, apsw.ConstraintError)
+    return DatabaseError(context, error, is_constraint=is_constraint)

@@ -1,8 +1,6 @@
 """All connections of one opening of one file: the writer, the readers, and what guards them."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TypeVar
 
 from outlast.settings import Settings
 from outlast.store.sqlite.connect import connect, ensure_wal
@@ -10,12 +8,9 @@ from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.statements import sql
-from outlast.store.sqlite.transaction import Transaction
 from outlast.store.sqlite.user_statements import CallersStatements
 from outlast.store.sqlite.write_gate import WriteGate
 from outlast.store.sqlite.writer import Writer
-
-T = TypeVar("T")
 
 # Taken page by page as it is needed; a batch must find its pages where it left them.
 WRITER_CACHE_KIB = 32 << 10
@@ -48,10 +43,6 @@ class Database:
             self.readers = Readers(path, settings.synchronous)
             self.callers = CallersStatements(connection)
             undo.pop_all()
-
-    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
-        """One consistent read."""
-        return self.readers.read(context, query)
 
     def close(self) -> None:
         """Close every connection and let go of the files."""

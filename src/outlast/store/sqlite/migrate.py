@@ -11,7 +11,7 @@ import apsw
 
 from outlast.clock import Instant
 from outlast.errors import SchemaError, SchemaNewer
-from outlast.host.probe_points import probe
+from outlast.probes import probe
 from outlast.store.sqlite.connect import APPLICATION_ID
 from outlast.store.sqlite.statements import sql
 

@@ -9,7 +9,7 @@ import apsw
 
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult, Verdict
-from outlast.domain.orphans import Patience
+from outlast.domain.orphans import Patience, judge_worker
 from outlast.domain.worker import PreviousStop
 from outlast.errors import (
     MigrationRefused,
@@ -18,9 +18,10 @@ from outlast.errors import (
     StoreNotFound,
 )
 from outlast.host import kernel
-from outlast.host.probe_points import probe
 from outlast.logs import logger
+from outlast.probes import probe
 from outlast.settings import Settings
+from outlast.store.presence import Peer
 from outlast.store.records import Opened, Principal
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.check import Prepared, check_after_bad_stop
@@ -31,45 +32,45 @@ from outlast.store.sqlite.connect import (
     in_our_words,
     refuse_foreign_file,
 )
+from outlast.store.sqlite.engine import ServingEngine
 from outlast.store.sqlite.file_guard import file_id
+from outlast.store.sqlite.looking_engine import LookingEngine
 from outlast.store.sqlite.path_checks import (
     refuse_foreign,
     refuse_network,
     refuse_own_read_only,
     size_of,
 )
-from outlast.store.sqlite.presence.peers import Peer, judge, sweep_strays
+from outlast.store.sqlite.presence.peers import sign_of, sweep_strays
 from outlast.store.sqlite.readers import Readers
-from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.sessions import told_by_the_file
 from outlast.store.sqlite.side_folder.session_marker import Left, how_it_was_left
 from outlast.store.sqlite.side_folder.side_folder import SideFolder, sync_folder
-from outlast.store.sqlite.side_folder.users_lock import OpenersLock
-from outlast.store.sqlite.store import SqliteStore
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.side_folder.users_lock import UsersLock
+from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.sqlite.wal import flush
 
 MIGRATION_PATIENCE_SECONDS = 1.0
 NEW_FILE = IntegrityResult(Verdict.SKIPPED, reason="the file is new")
 
-MakeStore = Callable[[SideFolder, OpenersLock, Settings, Principal | None, Opened], SqliteStore]
+MakeEngine = Callable[[SideFolder, UsersLock, Settings, Principal | None, Opened], ServingEngine]
 
 log = logger("outlast.store")
 
 
-def open_to_look(path: Path, settings: Settings) -> SqliteReads:
+def open_to_look(path: Path, settings: Settings) -> LookingEngine:
     """No migration, no recovery, no flush, no registration; never creates anything."""
     with in_our_words(f"opening {path}", path):
         return _open_to_look(path, settings)
 
 
-def _open_to_look(path: Path, settings: Settings) -> SqliteReads:
+def _open_to_look(path: Path, settings: Settings) -> LookingEngine:
     if size_of(path) < 0:
         raise StoreNotFound(f"there is no store at {path}; enqueue something first")
     refuse_own_read_only(path)
     refuse_network(path, settings)
     folder = SideFolder(path)
-    openers = OpenersLock(folder)
+    openers = UsersLock(folder)
     if file_id(folder.openers) is not None:
         openers.share(settings.open_timeout_seconds)
     try:
@@ -78,7 +79,7 @@ def _open_to_look(path: Path, settings: Settings) -> SqliteReads:
     except BaseException:
         openers.release()
         raise
-    return SqliteReads(Readers(path, settings.synchronous), folder, openers)
+    return LookingEngine(Readers(path, settings.synchronous), folder, openers, settings)
 
 
 def _refuse_unready(connection: apsw.Connection, path: Path) -> None:
@@ -97,11 +98,11 @@ def open_to_serve(
     settings: Settings,
     now: Instant,
     assists: Principal | None = None,
-    make_store: MakeStore = SqliteStore,
-) -> SqliteStore:
+    make_engine: MakeEngine = ServingEngine,
+) -> ServingEngine:
     """Make the store ready if nobody uses it, then join its users."""
     with in_our_words(f"opening {path}", path):
-        return _open_to_serve(path, settings, now, assists, make_store)
+        return _open_to_serve(path, settings, now, assists, make_engine)
 
 
 def _open_to_serve(
@@ -109,8 +110,8 @@ def _open_to_serve(
     settings: Settings,
     now: Instant,
     assists: Principal | None,
-    make_store: MakeStore,
-) -> SqliteStore:
+    make_engine: MakeEngine,
+) -> ServingEngine:
     began = time.monotonic()
     refuse_foreign(path, settings)
     refuse_network(path, settings)
@@ -118,13 +119,13 @@ def _open_to_serve(
     folder.make()
     left = how_it_was_left(folder, settings.workspace_for(path))
     prepared = Prepared()
-    openers = OpenersLock(folder)
+    openers = UsersLock(folder)
     if settings.exclusive:
         # Whom an assistant acts for has made the store ready, and holds the lock for both.
         if assists is None:
             prepared = _alone(folder, openers, settings, now)
         opened = _opened(left, prepared, time.monotonic() - began)
-        return make_store(folder, openers, settings, assists, opened)
+        return make_engine(folder, openers, settings, assists, opened)
     deadline = time.monotonic() + settings.open_timeout_seconds
     patience_ends: float | None = None
     while True:
@@ -139,7 +140,7 @@ def _open_to_serve(
             lacking = _lacking(path, settings)
             if not lacking:
                 opened = _opened(left, prepared, time.monotonic() - began)
-                return make_store(folder, openers, settings, assists, opened)
+                return make_engine(folder, openers, settings, assists, opened)
         except BaseException:
             openers.release()
             raise
@@ -152,7 +153,7 @@ def _open_to_serve(
         time.sleep(0.02)
 
 
-def _alone(folder: SideFolder, openers: OpenersLock, settings: Settings, now: Instant) -> Prepared:
+def _alone(folder: SideFolder, openers: UsersLock, settings: Settings, now: Instant) -> Prepared:
     """Exclusive mode: the lock that others would share is ours for as long as we serve."""
     if not openers.try_exclusive():
         raise StoreBusy(
@@ -200,7 +201,7 @@ def _migrate_by_hand_alone(path: Path, settings: Settings, now: Instant) -> list
     refuse_foreign(path, settings)
     folder = SideFolder(path)
     folder.make()
-    openers = OpenersLock(folder)
+    openers = UsersLock(folder)
     if not openers.try_exclusive():
         openers.share(settings.open_timeout_seconds)
         try:
@@ -273,7 +274,7 @@ def _size_of_log(path: Path) -> int:
 
 
 def _registered(connection: apsw.Connection) -> set[str]:
-    rows = Transaction(connection).rows("living_peers", {"incarnation": ""})
+    rows = SqliteTransaction(connection).rows("living_peers", {"incarnation": ""})
     return {Peer(*row).lock_file for row in rows}
 
 
@@ -291,10 +292,15 @@ def _refuse_live_leases(
     if 1 not in migrate.applied(connection):
         return
     values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": kernel.boot_id()}
-    peers = (Peer(*row) for row in Transaction(connection).rows("holding_peers", values))
-    alive = [peer for peer in peers if not judge(peer, folder, now, patience).is_dead]
+    peers = (Peer(*row) for row in SqliteTransaction(connection).rows("holding_peers", values))
+    alive = [peer for peer in peers if not _is_dead(peer, folder, now, patience)]
     if alive:
         names = ", ".join(f"{peer.name} (pid {peer.pid})" for peer in alive)
         raise MigrationRefused(
             f"{folder.database} has running tasks held by {names}; let them finish, then migrate"
         )
+
+
+def _is_dead(peer: Peer, folder: SideFolder, now: Instant, patience: Patience) -> bool:
+    sign, _ = sign_of(peer, folder)
+    return judge_worker(sign, peer.silent_ms(now), patience).is_dead

@@ -13,7 +13,7 @@ from outlast.errors import StoreError
 from outlast.logs import logger
 from outlast.store.sqlite.connect import connect, explained
 from outlast.store.sqlite.statements import sql
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import SqliteTransaction
 
 T = TypeVar("T")
 
@@ -43,21 +43,21 @@ class Readers:
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
 
-    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
+    def read(self, context: str, query: Callable[[SqliteTransaction], T]) -> T:
         """Run a query in a read transaction of its own."""
         connection: apsw.Connection | None = None
         try:
             connection = self._borrow()
             connection.execute("BEGIN")
-            return query(Transaction(connection))
+            return query(SqliteTransaction(connection))
         except apsw.Error as error:
             raise explained(error, context, self._path) from error
         finally:
             if connection is not None:
                 self._give_back(connection)
 
-    def read_long(self, context: str) -> "LongRead":
-        """A read transaction of many queries, all of which see this moment."""
+    def read_long(self, context: str, check: Callable[[], None]) -> "LongRead":
+        """A read transaction of many queries, all of which see this moment; `check` precedes each."""
         connection = self._borrow()
         try:
             connection.execute("BEGIN")
@@ -68,7 +68,7 @@ class Readers:
             if isinstance(error, apsw.Error):
                 raise explained(error, context, self._path) from error
             raise
-        read = LongRead(connection, self._path, self._end_long)
+        read = LongRead(connection, self._path, self._end_long, check)
         with self._mutex:
             self._long.add(read)
             self._changed.notify_all()
@@ -180,22 +180,25 @@ class LongRead:
         connection: apsw.Connection,
         path: Path,
         give_back: Callable[["LongRead", apsw.Connection], None],
+        check: Callable[[], None],
     ) -> None:
         self._connection: apsw.Connection | None = connection
         self._path = path
         self._give_back = give_back
+        self._check = check
         self._mutex = threading.Lock()
         self._ended_because = ""
 
-    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
+    def read(self, context: str, query: Callable[[SqliteTransaction], T]) -> T:
         """Run a query on the moment at which this read began."""
+        self._check()
         with self._mutex:
             if self._connection is None:
                 raise StoreError(
                     f"{context} has ended because {self._ended_because}; begin a new one"
                 )
             try:
-                return query(Transaction(self._connection))
+                return query(SqliteTransaction(self._connection))
             except apsw.Error as error:
                 raise explained(error, context, self._path) from error
 

@@ -9,10 +9,10 @@ import apsw
 from outlast.domain.worker import PreviousStop
 from outlast.host import kernel
 from outlast.settings import Settings
-from outlast.store.ops.recovery_runs import SESSIONS_FROM
+from outlast.store.records import SESSIONS_FROM
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.side_folder.session_marker import Left, Session
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import SqliteTransaction
 
 # The migration that brought the table of runs.
 _ON_RECORD_SINCE = 6
@@ -28,7 +28,7 @@ def told_by_the_file(connection: apsw.Connection, settings: Settings, left: Left
         if _ON_RECORD_SINCE not in migrate.applied(connection):
             return left
         values = {"key": SESSIONS_FROM, "host": host}
-        rows = Transaction(connection).rows("unended_sessions", values)
+        rows = SqliteTransaction(connection).rows("unended_sessions", values)
     except apsw.CorruptError:
         # Whatever the reason, the file is to be checked; the check says what is wrong with it.
         return left._replace(stop=PreviousStop.UNCLEAN)

@@ -2,49 +2,20 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from typing import Any
 
 import apsw
 
-from outlast.store.sqlite.statements import rows_of, sql
+from outlast.store.sqlite.statements import rows_of, shortened, sql, union_of
+from outlast.store.transaction import ROWS_AT_ONCE, Row, Values, chunks
 
-Row = tuple[Any, ...]
-
-ROWS_AT_ONCE = 128
 # Each is a prepared statement; what is missing to the next one is filled up with rows of nothing.
 _SIZES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, ROWS_AT_ONCE)
 
 
-def chunks(count: int) -> Iterator[slice]:
-    """Parts of so many rows at most, each of which is one statement.
-
-    A step, and a turn of the interpreter's lock, for a hundred rows instead of one each.
-    """
-    for first in range(0, count, ROWS_AT_ONCE):
-        yield slice(first, min(first + ROWS_AT_ONCE, count))
-
-
-Values = dict[str, Any]
-
-
-def int_array(values: Iterable[int]) -> Any:
-    """Whole numbers bound as one array, so that a batch is one statement."""
-    return apsw.carray(array("q", values))
-
-
-def text_array(values: Sequence[str]) -> Any:
-    """Texts bound as one array."""
-    return apsw.carray(tuple(values))
-
-
-def text_of(raw: bytes | None) -> str | None:
-    """Stored text read as bytes; what is no text any more comes out as one that fails its sum."""
-    return None if raw is None else raw.decode(errors="replace")
-
-
-class Transaction:
+class SqliteTransaction:
     """Runs statements by the name of their file, on the connection whose transaction is open."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -53,17 +24,29 @@ class Transaction:
         self._cursor = connection.cursor()
         # Begins, ends or marks a transaction.
         self.control: Callable[[str], object] = self._cursor.execute
-        # Runs a text with its values; for a path that is measured in microseconds.
-        self.execute: Callable[[str, Sequence[Any]], object] = self._cursor.execute
+        self.constraint_error: type[Exception] = apsw.ConstraintError
 
     @property
     def in_transaction(self) -> bool:
         """Whether it still stands; after some errors SQLite rolls all of it back."""
         return self.connection.in_transaction
 
+    def is_taken(self, error: Exception) -> bool:
+        """Whether such an error says that a unique value is there already."""
+        return getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE
+
     def rows(self, name: str, values: Values | None = None) -> list[Row]:
         """All rows of a query."""
         return self._cursor.execute(sql(name), values).fetchall()
+
+    def rows_of_each(self, name: str, values: Values, members: Sequence[str]) -> list[Row]:
+        """One ordered list out of several index ranges, one for each member."""
+        named = {f"member{n}": member for n, member in enumerate(members)}
+        return self._cursor.execute(union_of(name, len(members)), values | named).fetchall()
+
+    def numbers(self, name: str, values: Values | None = None) -> "array[int]":
+        """The first column of all rows, which are whole numbers."""
+        return array("q", (row[0] for row in self._cursor.execute(sql(name), values)))
 
     def row(self, name: str, values: Values | None = None) -> Row | None:
         """The first row of a query, which is run to its end: COMMIT refuses half-read ones."""
@@ -80,11 +63,17 @@ class Transaction:
         self._cursor.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
-    def run_rows(self, name: str, rows: Iterable[Row]) -> None:
-        """Insert or change rows, many with each statement."""
-        listed = list(rows)
+    def run_row(self, name: str, row: Row) -> None:
+        """Insert one row, bound in the order of the text."""
+        self._cursor.execute(shortened(name), row)
+
+    def run_rows(self, name: str, rows: Iterable[Row]) -> int:
+        """Insert or change rows, many with each statement; returns how many were changed."""
+        listed, changed = list(rows), 0
         for part in chunks(len(listed)):
             self.run_rows_at_once(name, listed[part])
+            changed += self.connection.changes()
+        return changed
 
     def run_rows_at_once(self, name: str, rows: Sequence[Row], first: Row = ()) -> None:
         """The same with one statement; `first` is bound before the rows, and stands for all.
@@ -99,3 +88,11 @@ class Transaction:
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""
         self._cursor.executemany(sql(name), values)
+
+    def ids(self, numbers: Iterable[int]) -> Any:
+        """Whole numbers bound as one array, so that a batch is one statement."""
+        return apsw.carray(array("q", numbers))
+
+    def texts(self, texts: Sequence[str]) -> Any:
+        """Texts bound as one array."""
+        return apsw.carray(tuple(texts))

@@ -7,8 +7,8 @@ from typing import Protocol
 import apsw
 
 from outlast.errors import InvalidInput, OutlastError
-from outlast.host.probe_points import probe
 from outlast.logs import logger
+from outlast.probes import probe
 from outlast.settings import Settings
 from outlast.store.records import FlushResult
 from outlast.store.sqlite.statements import sql

@@ -8,16 +8,17 @@ from typing import Any
 
 import apsw
 
+from outlast import probes
 from outlast.errors import QueueStalled, SecondSqliteCopy, StoreError, StoreReplaced
-from outlast.host import kernel, probe_points
-from outlast.host.probe_points import probe
+from outlast.host import kernel
 from outlast.logs import logger
+from outlast.probes import probe
 from outlast.store.commit.batch import Batch, Members, run_members, run_only
 from outlast.store.commit.operation import Operation
 from outlast.store.sqlite.connect import explained
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.readers import Closed, immortalize
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.sqlite.wal import flush
 from outlast.store.sqlite.write_gate import Patience, WriteGate
 
@@ -40,8 +41,8 @@ class Writer:
         gate: WriteGate,
         limits_seconds: tuple[float, float],
     ) -> None:
-        self._connection = connection
-        self.tx = Transaction(connection)
+        self.connection = connection
+        self.tx = SqliteTransaction(connection)
         self._path = path
         self._guard = guard
         self._gate = gate
@@ -121,7 +122,7 @@ class Writer:
         name = members[0].context if len(members) == 1 else "group"
         try:
             self._begin(began_at)
-            if probe_points.is_armed:
+            if probes.is_armed:
                 probe(f"{name}.begun")
             live: Members | None
             if len(members) == 1:
@@ -130,7 +131,7 @@ class Writer:
                 live = run_members(self.tx, members, self._explained, merging=merging)
             if not live:
                 return live is not None
-            if probe_points.is_armed:
+            if probes.is_armed:
                 probe(f"{name}.written")
             self._commit(batch, live)
         except apsw.Error as error:
@@ -138,14 +139,14 @@ class Writer:
                 member.fail(self._explained(error, member.context))
         finally:
             # Whatever ends an operation leaves no transaction.
-            if self._connection.in_transaction:
+            if self.connection.in_transaction:
                 self._roll_back()
-        if probe_points.is_armed:
+        if probes.is_armed:
             probe(f"{name}.committed")
         return True
 
     def _begin(self, began_at: float) -> None:
-        if self._connection.in_transaction:
+        if self.connection.in_transaction:
             self._roll_back()
         patience: Patience | None = None
         while True:
@@ -161,7 +162,7 @@ class Writer:
         try:
             self.tx.control("COMMIT")
         except BaseException as error:
-            if self._connection.in_transaction or isinstance(error, apsw.ProtocolError):
+            if self.connection.in_transaction or isinstance(error, apsw.ProtocolError):
                 # Only what never began to be committed is still open; and SQLite asks for a mark
                 # before it writes anything.
                 batch.commit_sent = False
@@ -175,11 +176,11 @@ class Writer:
         if not self._guard.canary_stands():
             raise SecondSqliteCopy(self._lost_locks())
         try:
-            operation.ran(operation.run(self._connection))
+            operation.ran(operation.run(self.tx))
         except apsw.Error as error:
             raise self._explained(error, operation.context) from error
         finally:
-            if self._connection.in_transaction:
+            if self.connection.in_transaction:
                 self._roll_back()
 
     def _explained(self, error: Exception, context: str) -> Exception:
@@ -218,7 +219,7 @@ class Writer:
                 return
             log.error("the WAL of %s was removed while in use; flushing what it holds", self._path)
             try:
-                flush(self._connection, "truncate")
+                flush(self.connection, "truncate")
             except apsw.Error as error:
                 log.error("flushing the removed WAL failed: %s", error)
 
@@ -240,7 +241,7 @@ class Writer:
         """Close the connection; the caller has flushed what it wanted flushed."""
         with self._entrance, self._mutex:
             self._is_closed = True
-            self._connection.close()
+            self.connection.close()
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: wait until no operation is under way, and hold the next ones off."""
@@ -263,6 +264,6 @@ class Writer:
         """
         self._is_closed = True
         if self._is_quiet:
-            self._connection.close()
+            self.connection.close()
         else:
-            immortalize(self._connection)
+            immortalize(self.connection)

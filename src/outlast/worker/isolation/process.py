@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from outlast.host import kernel, memory
+from outlast.domain.signals import signal_name
+from outlast.host import memory
 from outlast.worker.isolation import keeper
 from outlast.worker.isolation.messages import FromHandler, ToHandler
 from outlast.worker.messages import Wire
@@ -45,7 +46,7 @@ class Death(NamedTuple):
             return f"was killed: {why}{about}"
         if self.signal is not None:
             hint = ", perhaps for want of memory" if self.signal == signal.SIGKILL else ""
-            return f"was killed by {kernel.signal_name(self.signal)}{hint}{about}"
+            return f"was killed by {signal_name(self.signal)}{hint}{about}"
         return f"exited with status {self.status}{about}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from outlast.host import kernel
-from outlast.store.sqlite.presence.peers import Peer
+from outlast.store.presence import Peer
 
 MOST_WATCHED = 512
 
@@ -31,7 +31,7 @@ class Watching:
             self._close(self.number)
 
 
-class DeathWatch:
+class ExitWatch:
     """The processes this one would like to hear of, should they end."""
 
     def __init__(self) -> None:

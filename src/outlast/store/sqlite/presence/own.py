@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from outlast.clock import Instant
+from outlast.domain.locks import LockGrant
 from outlast.errors import DeclaredDead, StoreError, StoreUnwritable
-from outlast.store.locking import LockGrant
 from outlast.store.records import Grant, Principal, Settlement
 from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.transaction import Transaction
 
 _ENDING = "this store is being closed; open it again"
 _DEAD = "another process took this one for dead and put its tasks back; it begins anew"
 
 
-class Holding:
+class OwnPresence:
     """Made when the process first holds something: its lock file is there before its row."""
 
     def __init__(self, folder: SideFolder) -> None:
@@ -78,11 +78,16 @@ class Holding:
         times = {"now": now.utc_ms, "mono": now.mono_ms}
         return int(tx.value("register_worker", self.own().registration(worker) | times))
 
-    def remember(self, worker: str, row: int, of: Incarnation | None) -> None:
+    def remember(self, worker: str, row: int, of: object) -> None:
         """A claim committed, and with it the worker's row; unless we began anew meanwhile."""
         with self._mutex:
             if self._incarnation is of:
                 self._holders[worker] = row
+
+    def principal(self, worker: str, row: int) -> Principal:
+        """This process as a worker of that name, for an assistant to act for."""
+        incarnation = self.own()
+        return Principal(worker, row, incarnation.id, incarnation.lock_file.descriptor)
 
     def enlist(self, worker: str) -> bool:
         """A worker of this name begins its work; False if one in this process is at it."""
@@ -130,7 +135,7 @@ class Holding:
             self.is_ending = True
             return self.id
 
-    def begin_anew(self, declared_dead: Incarnation | None) -> None:
+    def begin_anew(self, declared_dead: object) -> None:
         """After being declared dead: a new incarnation, for only a new one can be alive."""
         if self._incarnation is declared_dead:
             self.end(has_left=False)
@@ -169,7 +174,7 @@ class Holding:
             self._incarnation.lock_file.abandon()
 
 
-class Assisting(Holding):
+class PrincipalsPresence(OwnPresence):
     """Another process's holding, in the hands of the assistant that claims and settles for it.
 
     Lock file and notes are the principal's own; its row is asked each time whether it still
@@ -199,9 +204,9 @@ class Assisting(Holding):
             raise DeclaredDead(_DEAD)
         return self._principal.row
 
-    def remember(self, worker: str, row: int, of: Incarnation | None) -> None:
+    def remember(self, worker: str, row: int, of: object) -> None:
         """The row is known from the start."""
 
-    def begin_anew(self, declared_dead: Incarnation | None) -> None:
+    def begin_anew(self, declared_dead: object) -> None:
         """Only the principal can."""
         raise DeclaredDead(_DEAD)

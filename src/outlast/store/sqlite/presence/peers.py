@@ -2,61 +2,18 @@
 
 import errno
 import os
-from typing import NamedTuple
 
-from outlast.clock import Instant
-from outlast.domain.orphans import Judgement, Patience, Sign, judge_worker
+from outlast.domain.orphans import Sign
 from outlast.host import kernel, memory
 from outlast.logs import logger
-from outlast.store.sqlite.presence.worker_lock_file import (
-    NOT_WHOLE,
-    Begun,
-    LockFile,
-    ProbedLock,
-    read_begun,
-)
+from outlast.store.presence import NOT_WHOLE, Begun, Peer
+from outlast.store.sqlite.presence.worker_lock_file import LockFile, ProbedLock, read_begun
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 # The file is missing, replaced, or not ours to open; any other error says nothing of its owner.
 _NO_LOCK_TO_ASK = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR})
 
 log = logger("outlast.heal")
-
-
-class Peer(NamedTuple):
-    """Another incarnation as it registered itself."""
-
-    incarnation: str
-    name: str
-    boot_id: str
-    pid: int
-    pid_started: int
-    pid_namespace: str
-    lock_file: str
-    lock_inode: int
-    beat_at: int
-    beat_mono_ms: int
-    host: str
-
-    def silent_ms(self, now: Instant) -> int:
-        """Since its last beat; only within one boot do monotonic times compare."""
-        if self.boot_id == kernel.boot_id():
-            return max(0, now.mono_ms - self.beat_mono_ms)
-        return max(0, now.utc_ms - self.beat_at)
-
-
-class Judged(NamedTuple):
-    """A peer, what is thought of it and why, and what its lock file says had begun."""
-
-    peer: Peer
-    sign: Sign
-    judgement: Judgement
-    begun: Begun
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether its tasks may be taken."""
-        return self.judgement.is_dead
 
 
 class Incarnation:
@@ -86,12 +43,6 @@ class Incarnation:
             "lock_inode": self.lock_file.inode,
             "oom_kills": self._oom_kills,
         }
-
-
-def judge(peer: Peer, folder: SideFolder, now: Instant, patience: Patience) -> Judged:
-    """Ask the kernel, then let the one rule decide."""
-    sign, begun = sign_of(peer, folder)
-    return Judged(peer, sign, judge_worker(sign, peer.silent_ms(now), patience), begun)
 
 
 def sign_of(peer: Peer, folder: SideFolder) -> tuple[Sign, Begun]:

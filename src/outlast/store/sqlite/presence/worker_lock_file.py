@@ -16,9 +16,9 @@ import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from outlast.host import kernel
+from outlast.store.presence import NOT_WHOLE, Begun
 from outlast.store.records import Grant
 from outlast.store.sqlite.side_folder.side_folder import SideFolder, open_existing
 
@@ -139,18 +139,6 @@ def _slot(seq: int, token: int) -> bytes:
 
 def _figure(figure: int) -> bytes:
     return _FIGURE.pack(figure, zlib.crc32(struct.pack("<Q", figure)))
-
-
-class Begun(NamedTuple):
-    """What a dead worker's file says had begun; only believed when `whole`."""
-
-    whole: bool
-    tasks: frozenset[tuple[int, int]]
-    peak_memory_bytes: int | None = None
-    memory_group: int | None = None
-
-
-NOT_WHOLE = Begun(False, frozenset())
 
 
 def read_begun(descriptor: int, incarnation: str) -> Begun:

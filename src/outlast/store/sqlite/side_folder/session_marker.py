@@ -79,6 +79,7 @@ class Marker:
 
     def __init__(self, folder: SideFolder, workspace: Path, incarnation: str) -> None:
         self._folder = folder
+        self.workspace = workspace
         self._place = markers_of(folder, workspace)
         self._incarnation = incarnation
         self._path = self._place / f"{incarnation}{_SUFFIX}"

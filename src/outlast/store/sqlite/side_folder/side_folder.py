@@ -47,10 +47,10 @@ class SideFolder:
         self.recovery = self.path / "recovery"
         self.subscribers = self.path / "subscribers"
 
-    def is_being_recovered(self) -> bool:
-        """Whether somebody has the lock of a recovery; nothing is made by asking."""
+    def is_locked(self, path: Path) -> bool:
+        """Whether somebody has the lock of a side file; nothing is made by asking."""
         try:
-            descriptor = os.open(self.recovery, os.O_RDONLY | _SAFE)
+            descriptor = os.open(path, os.O_RDONLY | _SAFE)
         except OSError:
             return False
         try:

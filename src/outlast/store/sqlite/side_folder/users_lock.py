@@ -15,7 +15,7 @@ _STOPPED_SECONDS = 0.5
 _FOR_GOOD = b"exclusive\n"
 
 
-class OpenersLock:
+class UsersLock:
     """Exclusive while a store is made or migrated, shared for as long as it is in use.
 
     The lock is never converted in place: a failed upgrade would drop the shared lock we had.

@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from outlast.host import kernel
-from outlast.store.sqlite.presence.exits import DeathWatch, Watching
+from outlast.store.sqlite.presence.exits import ExitWatch, Watching
 from outlast.store.sqlite.side_folder.side_folder import Likeness
 from outlast.store.sqlite.wakeups.sockets import DatagramSocket, WakeFolder
+from outlast.store.topics import Topic
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 _LONGEST_WAIT_SECONDS = 86_400.0
 _LONGEST_QUEUE = 1024
 
-
-class Topic(StrEnum):
-    """What a waiter waits for: tasks that may be ready, tasks that ended, a lock, any news."""
-
-    WORK = "work"
-    DONE = "done"
-    LOCK = "lock"
-    NEWS = "news"
-
-
-FOLLOWING = frozenset({Topic.NEWS})
-LOOKING_FOR_WORK = frozenset({Topic.WORK}) | FOLLOWING
-WAITING_FOR_RESULTS = frozenset({Topic.DONE}) | FOLLOWING
-WAITING_FOR_LOCKS = frozenset({Topic.LOCK}) | FOLLOWING
-ANYBODY = frozenset(Topic)
 
 LETTERS = {"w": Topic.WORK, "d": Topic.DONE, "l": Topic.LOCK, "n": Topic.NEWS}
 
@@ -66,14 +51,14 @@ class Ear:
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
-class Waiter:
+class SocketListener:
     """One idle caller's ear, there only while it waits."""
 
     def __init__(
         self,
         ear: Ear | None,
-        forget: Callable[["Waiter"], None],
-        deaths: DeathWatch | None = None,
+        forget: Callable[["SocketListener"], None],
+        deaths: ExitWatch | None = None,
     ) -> None:
         """One that also hears of deaths wakes when another process ends."""
         self._ear = ear

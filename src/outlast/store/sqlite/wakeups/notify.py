@@ -10,16 +10,13 @@ from os import stat
 from typing import NamedTuple
 
 from outlast.logs import logger
-from outlast.store.sqlite.presence.exits import DeathWatch
+from outlast.store.sqlite.presence.exits import ExitWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder, is_settled
-from outlast.store.sqlite.wakeups.listener import LETTERS, Ear, Topic, Waiter
+from outlast.store.sqlite.wakeups.listener import LETTERS, Ear, SocketListener
 from outlast.store.sqlite.wakeups.sockets import NEW, WakeFolder
+from outlast.store.topics import Topic
 
 log = logger("outlast.store")
-
-# Whoever waits for one of these wants to know at once when somebody dies.
-_OF_THE_LIVING = frozenset({Topic.WORK, Topic.LOCK})
-
 
 Names = list[tuple[str, frozenset[Topic]]]
 
@@ -43,33 +40,26 @@ class Wakeups:
         self._path = str(folder.wake)
         self._door: WakeFolder | None = None
         self.ears = _NOTHING
-        self._waiters: set[Waiter] = set()
+        self._listeners: set[SocketListener] = set()
         self._is_closed = False
         self._has_complained = False
-        self.deaths = DeathWatch()
+        self.exits = ExitWatch()
 
-    def waiter(self, topics: frozenset[Topic]) -> Waiter:
-        """An ear that every later `tell` reaches; where none can be made, one that only sleeps."""
-        ear = None
+    def listener(self, topics: frozenset[Topic], *, for_exits: bool) -> SocketListener:
+        """One that every later `tell` reaches; where no socket can be made, one that only sleeps."""
+        ear = self._ear(topics) if topics else None
+        listener = SocketListener(ear, self._listeners.discard, self.exits if for_exits else None)
+        self._listeners.add(listener)
+        if self._is_closed:
+            listener.close()
+        return listener
+
+    def _ear(self, topics: frozenset[Topic]) -> Ear | None:
         try:
-            door = self._open(os.lstat(self._path))
-            ear = Ear(door, topics, self._folder.likeness())
+            return Ear(self._open(os.lstat(self._path)), topics, self._folder.likeness())
         except OSError as error:
             self._complain(error)
-        deaths = None if topics.isdisjoint(_OF_THE_LIVING) else self.deaths
-        waiter = Waiter(ear, self._waiters.discard, deaths)
-        self._waiters.add(waiter)
-        if self._is_closed:
-            waiter.close()
-        return waiter
-
-    def death_waiter(self) -> Waiter:
-        """One that hears of nothing but deaths."""
-        waiter = Waiter(None, self._waiters.discard, self.deaths)
-        self._waiters.add(waiter)
-        if self._is_closed:
-            waiter.close()
-        return waiter
+            return None
 
     def tell(self, topics: frozenset[Topic]) -> None:
         """Hint to all who wait for one of these; what cannot be told is found by polling."""
@@ -125,15 +115,15 @@ class Wakeups:
     def close(self) -> None:
         """End every wait of this process, and let the descriptors go."""
         self._is_closed = True
-        for waiter in list(self._waiters):
-            waiter.close()
-        self.deaths.close()
+        for listener in list(self._listeners):
+            listener.close()
+        self.exits.close()
         self._door, self.ears = None, _NOTHING
 
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""
         door = self._door
-        self.deaths.abandon()
+        self.exits.abandon()
         self.close()
         if door is not None:
             door.close()

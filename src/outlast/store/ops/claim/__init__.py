@@ -1,0 +1,1 @@
+"""A claim: which rows it picks, how it hands them out, what it says in the log."""

@@ -1,0 +1,1 @@
+"""Named locks: taken, extended, given back, and freed when their holders are dead."""
