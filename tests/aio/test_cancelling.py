@@ -37,9 +37,9 @@ async def until(holds: Callable[[], object]) -> None:
 
 async def under_way(aio: AsyncOutlast, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """A call whose transaction has been begun, or rather is about to be."""
-    group = store_of(aio._app)._group
+    group = store_of(aio._app)._queue
     task = asyncio.create_task(call)
-    await until(lambda: group._under_way is not None)
+    await until(lambda: group.under_way is not None)
     return task
 
 
@@ -61,7 +61,7 @@ def test_what_had_not_begun_never_happens(aio: AsyncOutlast) -> None:
         with nobody_can_write(aio) as let_go:
             first = await under_way(aio, aio.enqueue("work", id="first"))
             second = asyncio.create_task(aio.enqueue("work", id="second"))
-            group = store_of(aio._app)._group
+            group = store_of(aio._app)._queue
             await until(lambda: len(group.shared) == 1)
             second.cancel()
             await cancelled(second)
@@ -174,7 +174,7 @@ def test_a_claim_cancelled_while_it_gives_back_still_gives_back(aio: AsyncOutlas
 def test_a_claim_that_waits_for_work_can_be_cancelled_and_leaves_no_ear(aio: AsyncOutlast) -> None:
     async def scene() -> None:
         await aio.open()
-        wakeups = store_of(aio._app)._wakeups
+        wakeups = store_of(aio._app).engine._wakeups
 
         def ears() -> int:
             return sum(one._ear is not None for one in wakeups._waiters)

@@ -53,11 +53,11 @@ def test_lone_operations_and_groups_of_coroutines_take_turns(
 
 def test_a_lone_operation_cancelled_before_its_turn_never_happens(ledger: AsyncOutlast) -> None:
     async def scene() -> None:
-        group = store_of(ledger._app)._group
+        group = store_of(ledger._app)._queue
         with nobody_can_write(ledger) as let_go:
             first = await under_way(ledger, ledger.enqueue("work", id="first"))
             second = asyncio.create_task(_enters(ledger, "second"))
-            await until(lambda: len(group._alone) == 1)
+            await until(lambda: len(group.alone) == 1)
             second.cancel()
             await cancelled(second)
             let_go()

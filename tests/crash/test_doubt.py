@@ -3,12 +3,11 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from outlast.store.sqlite.pending import Group, Pending
 
 from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, probes
+from outlast.store.commit.batch import Batch, Members
 from outlast.store.sqlite.writer import Writer
 from tests.support.foreign import assert_sound, foreign_statuses
 
@@ -89,8 +88,6 @@ def test_a_doubtful_claim_never_gives_back_another_threads_lease(
     thread = threading.Thread(target=other)
 
     def start_the_other() -> bool:
-        if threading.current_thread() is thread:
-            return False
         thread.start()
         return asking.wait(60)
 
@@ -109,9 +106,9 @@ def _fail_one_commit(monkeypatch: pytest.MonkeyPatch, due: Callable[[], bool]) -
     real = Writer._commit
     failed: list[bool] = []
 
-    def commit(self: Writer, group: Group, members: list[Pending[Any]]) -> None:
+    def commit(self: Writer, batch: Batch, members: Members) -> None:
         if failed or not due():
-            return real(self, group, members)
+            return real(self, batch, members)
         failed.append(True)
         self._roll_back()
         for member in members:

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from outlast.store.sqlite.pending import Group
 
 from outlast import MigrationRefused, Outlast, QueueStalled
 from outlast.domain.codec import payload_sum
+from outlast.store.commit.batch import Batch
 from outlast.store.sqlite.writer import Writer
 from outlast.testing import ManualClock
 from tests.store.golden import apply_migrations
@@ -163,15 +163,15 @@ def test_a_store_that_could_not_say_goodbye_frees_its_tasks_at_once(
     app = make_app()
     app.enqueue("work", id="t")
     app.claim("w")
-    real = Writer.commit
+    real = Writer.run_batch
 
-    def stalled(self: Writer, group: Group) -> None:
-        if {member.operation.context for member in group.members} & {"settle", "close"}:
+    def stalled(self: Writer, batch: Batch) -> None:
+        if {member.context for member in batch.members} & {"settle", "close"}:
             raise QueueStalled(1, 30.0)
-        real(self, group)
+        real(self, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Writer, "commit", stalled)
+        patched.setattr(Writer, "run_batch", stalled)
         app.close()
     assert foreign_rows(database, "SELECT status FROM tasks") == [["running"]]
     if again == "another process":

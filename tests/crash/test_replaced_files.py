@@ -1,17 +1,13 @@
 """A file unlinked or replaced under an open store: refused before any acknowledgement."""
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from outlast import OutcomeUnknown, Outlast, StoreReplaced, probes
-from outlast.host import kernel
-from outlast.store.sqlite import file_guard
 from tests.support.foreign import foreign_statuses
 
 PATIENCE_SECONDS = 30
@@ -106,38 +102,20 @@ def test_a_file_replaced_during_a_transaction_is_noticed_before_the_acknowledgem
 
 @tricks
 @pytest.mark.parametrize("point", ["enqueue.begun", "enqueue.committed"])
-@pytest.mark.parametrize("by_word", [True, False], ids=["by_word", "by_times"])
 def test_it_is_noticed_as_well_when_the_folders_have_been_at_rest(
     used: Outlast,
     trick: Callable[[Path], None],
     point: str,
-    by_word: bool,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Folders that were quiet for a while are known by their times, or by the kernel's word that
-    no name in them has changed, and no file is looked at."""
-    if by_word:
-        monkeypatch.setattr(file_guard, "_BY_WORD_SECONDS", 3600.0)
-    else:
-        monkeypatch.setattr(kernel, "watch_names", _refuse)
+    """Folders that were quiet for a while are known by their times, and no file is looked at."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (_is_trusted_by_word(used) if by_word else _has_been_at_rest(used.path)):
+    while not _has_been_at_rest(used.path):
         used.enqueue("work")
         assert time.monotonic() < deadline
     used.enqueue("work")
     probes.arm(lambda name: trick(used.path) if name == point else None)
     with pytest.raises(OutcomeUnknown, match="resolve"):
         used.enqueue("work", id="doubtful")
-
-
-def _refuse(folders: object) -> int:
-    raise OSError(errno.EMFILE, "no more watches")
-
-
-def _is_trusted_by_word(app: Outlast) -> bool:
-    """Whether the check of the files ends with the kernel's word, and looks at nothing."""
-    watched: Any = app._handle.serve().store
-    return bool(watched._database.guard._watch.is_quiet())
 
 
 def _has_been_at_rest(database: Path) -> bool:

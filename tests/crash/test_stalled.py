@@ -31,22 +31,46 @@ def _sits_in_a_foreign_transaction(path: str) -> None:
 
 
 @pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])
-def test_a_writer_stopped_inside_a_transaction_is_named(database: Path, sit: object) -> None:
-    """Whether it came through the write gate, or is a stranger that knows only SQLite's lock."""
+def test_a_writer_stopped_inside_a_transaction_is_named_while_others_wait(
+    database: Path, sit: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it came through the write gate, or is a stranger that knows only SQLite's lock.
+
+    Nobody gives up because of it: it may go on any moment.
+    """
     with Outlast(database, settings=IMPATIENT) as app:
         with Child(sit, database) as writer:  # type: ignore[arg-type]
             writer.hear()
             writer.signal(signal.SIGSTOP)
-            asked = time.monotonic()
-            with pytest.raises(QueueStalled, match=rf"process {writer.pid} \(stopped\)") as caught:
-                app.enqueue("work", id="waiting")
-            assert caught.value.pid == writer.pid
-            assert time.monotonic() - asked < IMPATIENT.write_timeout_seconds / 2, "at once"
+            stored = threading.Thread(target=app.enqueue, args=("work",), kwargs={"id": "waiting"})
+            stored.start()
+            named = f"process {writer.pid} (stopped) has kept others from writing"
+            deadline = time.monotonic() + IMPATIENT.write_timeout_seconds / 2
+            while named not in caplog.text:
+                assert time.monotonic() < deadline, "at once"
+                time.sleep(0.005)
+            assert stored.is_alive(), "it waits"
             writer.signal(signal.SIGCONT)
             writer.say()
             writer.hear()
-            assert app.enqueue("work", id="waiting").id == "waiting"
+            stored.join(timeout=IMPATIENT.write_timeout_seconds)
+        assert caplog.text.count(named) == 1
         assert "waiting" in foreign_statuses(database)
+
+
+@pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])
+def test_a_writer_that_stays_stopped_is_named_when_the_time_is_up(
+    database: Path, sit: object
+) -> None:
+    settings = Settings(stall_seconds=0.1, write_timeout_seconds=0.5)
+    with Outlast(database, settings=settings) as app:
+        with Child(sit, database) as writer:  # type: ignore[arg-type]
+            writer.hear()
+            writer.signal(signal.SIGSTOP)
+            with pytest.raises(QueueStalled, match=rf"process {writer.pid} \(stopped\)") as caught:
+                app.enqueue("work", id="waiting")
+            assert caught.value.pid == writer.pid
+        assert app.enqueue("work", id="waiting").id == "waiting", "its death set the queue free"
 
 
 @pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast, QueueStalled, StoreBusy
+from outlast import Outlast, QueueStalled, Settings, StoreBusy
 from tests.support.children import Child
 
 PATIENCE_SECONDS = 60
+# SQLite's own ten seconds are longer than this.
+SHORT = Settings(write_timeout_seconds=5)
 
 # What SQLite does for an instant: it has marks of readers to itself while it moves them, and the
 # two copies of the header differ while it tells of a commit.
@@ -68,7 +70,7 @@ def test_who_stands_still_inside_the_index_is_named(
     database: Path, inside: tuple[list[int], str], write: Callable[[Outlast], None]
 ) -> None:
     """Guards: it was taken for a fault of the engine, and nobody said whose doing it is."""
-    with Outlast(database) as app, ThreadPoolExecutor() as threads:
+    with Outlast(database, settings=SHORT) as app, ThreadPoolExecutor() as threads:
         app.enqueue("work", id="before")
         with stopped_inside(database, inside) as pid:
             written = threads.submit(write, app)
@@ -92,7 +94,7 @@ def test_a_commit_that_cannot_begin_a_new_log_is_certain_not_to_be(
 
     Guards: the outcome was called unknown, and nobody was named.
     """
-    with Outlast(database) as app, ThreadPoolExecutor() as threads:
+    with Outlast(database, settings=SHORT) as app, ThreadPoolExecutor() as threads:
         app.enqueue("work", id="before")
         app.flush_wal("passive")
         with stopped_inside(database, MOVING_A_MARK) as pid:

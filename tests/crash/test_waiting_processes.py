@@ -20,23 +20,23 @@ def _waits(path: str, poll_seconds: float, heal_seconds: float, verb: str) -> No
     """Says "asleep" whenever it is about to sleep, and in the end what it was given."""
     from outlast import Outlast, Settings
     from outlast.store import change_watch
-    from outlast.store.sqlite.wakeups.listener import Waiter
+    from outlast.store.sqlite.wakeups.listener import SocketListener
     from tests.support.childside import hear, say
 
     change_watch.POLL_SECONDS = poll_seconds
     # Waiting itself must find what there is, without the help of a detector.
     settings = Settings(heal_interval_seconds=heal_seconds, detection_interval_seconds=0)
     app = Outlast(path, settings=settings)
-    wait = Waiter.wait
+    wait = SocketListener.wait
     said: list[str] = []
 
-    def noticed(waiter: Waiter, timeout_seconds: float) -> bool:
+    def noticed(waiter: SocketListener, timeout_seconds: float) -> bool:
         if not said:
             said.append("asleep")
             say("asleep")
         return wait(waiter, timeout_seconds)
 
-    Waiter.wait = noticed  # type: ignore[method-assign, assignment]
+    SocketListener.wait = noticed  # type: ignore[method-assign, assignment]
     if verb == "wait":
         say(app.wait("t1", 60))
         say(app._handle._session is None)

@@ -20,7 +20,7 @@ from outlast import (
 )
 from outlast.store import change_watch
 from outlast.store.sqlite.statements import sql
-from outlast.store.sqlite.wakeups.listener import Waiter
+from outlast.store.sqlite.wakeups.listener import SocketListener
 from outlast.testing import ManualClock
 from tests.store.trace import Ran, Trace
 from tests.support.children import Child
@@ -35,15 +35,15 @@ class Sleepers:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._asleep = threading.Event()
         self.threads = ThreadPoolExecutor(4)
-        wait = Waiter.wait
+        wait = SocketListener.wait
 
-        def noticed(waiter: Waiter, timeout_seconds: float, descriptor: int = -1) -> bool:
+        def noticed(waiter: SocketListener, timeout_seconds: float, descriptor: int = -1) -> bool:
             # The detector sleeps on a descriptor of its own, and is not meant.
             if descriptor < 0:
                 self._asleep.set()
             return wait(waiter, timeout_seconds, descriptor)
 
-        monkeypatch.setattr(Waiter, "wait", noticed)
+        monkeypatch.setattr(SocketListener, "wait", noticed)
 
     def send(self, call: Callable[..., Any], *args: Any, **options: Any) -> "Future[Any]":
         self._asleep.clear()

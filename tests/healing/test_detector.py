@@ -162,7 +162,7 @@ def test_the_kernel_tells_it_of_a_death_at_once(
 
 
 def _is_watched(app: Outlast) -> bool:
-    return bool(store_of(app)._wakeups.deaths._watched)
+    return bool(store_of(app).engine._wakeups.deaths._watched)
 
 
 def test_a_worker_that_is_gone_before_anybody_could_watch_it_is_found_all_the_same(

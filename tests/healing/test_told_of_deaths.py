@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outlast.store.sqlite.operation import LOOKING_FOR_WORK
 
 from outlast import Outlast
 from outlast.host import kernel
-from outlast.store.sqlite.presence.exits import MOST_WATCHED, DeathWatch
-from outlast.store.sqlite.presence.peers import Peer
+from outlast.store.presence import Peer
+from outlast.store.sqlite.presence.exits import MOST_WATCHED, ExitWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.wakeups.listener import Waiter
+from outlast.store.sqlite.wakeups.listener import LOOKING_FOR_WORK, SocketListener
 from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.hand import store_of
 from tests.support.children import Child
@@ -56,7 +55,7 @@ def test_a_death_is_told_to_everybody_who_waits_and_to_each_once(
     wakeups: Wakeups, mortal: Child
 ) -> None:
     """A worker that does not heal must not keep it from the detector."""
-    ears: list[Waiter] = [wakeups.waiter(LOOKING_FOR_WORK), wakeups.death_waiter()]
+    ears: list[SocketListener] = [wakeups.waiter(LOOKING_FOR_WORK), wakeups.death_waiter()]
     reads, writes = os.pipe()
     wakeups.deaths.watch([peer_of(mortal)])
     mortal.kill()
@@ -67,7 +66,7 @@ def test_a_death_is_told_to_everybody_who_waits_and_to_each_once(
 
 
 def test_signals_of_those_whom_others_buried_do_not_crowd_out_the_next(mortal: Child) -> None:
-    watch, peer = DeathWatch(), peer_of(mortal)
+    watch, peer = ExitWatch(), peer_of(mortal)
     watch._signals = {(pid, pid): signal.SIGTERM for pid in range(MOST_WATCHED)}
     watch.watch([peer])
     mortal.dies_of(signal.SIGKILL)
@@ -77,7 +76,7 @@ def test_signals_of_those_whom_others_buried_do_not_crowd_out_the_next(mortal: C
 
 
 def _mutex_of_the_watch(app: Outlast) -> Any:
-    return store_of(app)._wakeups.deaths._mutex
+    return store_of(app).engine._wakeups.deaths._mutex
 
 
 def _mutex_of_the_lock_file(app: Outlast) -> Any:

@@ -222,20 +222,20 @@ def test_a_restarted_agent_has_a_new_token_and_its_predecessors_is_worth_nothing
 def _waits(path: str) -> None:
     """Says when it is about to sleep, and what it got in the end."""
     from outlast import Outlast, Settings
-    from outlast.store.sqlite.wakeups.listener import Waiter
+    from outlast.store.sqlite.wakeups.listener import SocketListener
     from tests.support.childside import hear, say
 
     app = Outlast(path, settings=Settings(heal_interval_seconds=0.2))
-    wait = Waiter.wait
+    wait = SocketListener.wait
     said: list[str] = []
 
-    def noticed(waiter: Waiter, timeout_seconds: float) -> bool:
+    def noticed(waiter: SocketListener, timeout_seconds: float) -> bool:
         if not said:
             said.append("asleep")
             say("asleep")
         return wait(waiter, timeout_seconds)
 
-    Waiter.wait = noticed  # type: ignore[method-assign, assignment]
+    SocketListener.wait = noticed  # type: ignore[method-assign, assignment]
     say(app.lock("x", wait=100).acquire())
     hear()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Settings
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.testing import ManualClock
 from tests.logs.conftest import Kept
 from tests.support.children import Child
@@ -115,9 +115,9 @@ def test_a_claim_of_hundreds_asks_nothing_more_while_nobody_listens(
 ) -> None:
     """Both what is asked of the store and what is said: neither without a listener."""
     asked: list[str] = []
-    rows = Transaction.rows
+    rows = SqliteTransaction.rows
 
-    def counted(self: Transaction, name: str, *values: object) -> object:
+    def counted(self: SqliteTransaction, name: str, *values: object) -> object:
         asked.append(name)
         return rows(self, name, *values)  # type: ignore[arg-type]
 
@@ -125,7 +125,7 @@ def test_a_claim_of_hundreds_asks_nothing_more_while_nobody_listens(
     for lease in app.claim("w1", limit=300):
         lease.fail("broken")
     clock.advance("1h")
-    monkeypatch.setattr(Transaction, "rows", counted)
+    monkeypatch.setattr(SqliteTransaction, "rows", counted)
     logging.getLogger("outlast").setLevel(logging.WARNING)
     log.records.clear()
     assert len(app.claim("w1", limit=150)) == 150

@@ -65,21 +65,21 @@ def test_a_batch_takes_as_many_statements_however_many_tasks_are_in_it(
 
 
 def _statements_to_put_back(path: Path, clock: ManualClock, count: int) -> int:
-    from outlast.store.sqlite.transaction import Transaction
+    from outlast.store.sqlite.transaction import SqliteTransaction
 
     with Outlast(path, clock=clock) as app:
         app.enqueue_many("work", range(count))
         app.claim("w", limit=count, lease="10s")
         clock.advance("1m")
         ran: list[str] = []
-        genuine = Transaction.run
+        genuine = SqliteTransaction.run
 
-        def counting(tx: Transaction, name: str, values: Any = None) -> int:
+        def counting(tx: SqliteTransaction, name: str, values: Any = None) -> int:
             ran.append(name)
             return genuine(tx, name, values)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Transaction, "run", counting)
+            patched.setattr(SqliteTransaction, "run", counting)
             assert app.recover().tasks_put_back == count
         return len(ran)
 

@@ -1,4 +1,4 @@
-"""A lone caller's only statement is a transaction by itself, and as well guarded as any other."""
+"""A batch that is one statement is a transaction by itself, and as well guarded as any other."""
 
 import os
 import sqlite3
@@ -7,17 +7,13 @@ from pathlib import Path
 
 import apsw
 import pytest
-from outlast.store.sqlite.gate import WriteGate
 
-from outlast import (
-    InvalidInput,
-    OutcomeUnknown,
-    Outlast,
-    SecondSqliteCopy,
-)
+from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy
+from outlast.host import kernel
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
+from tests.store.test_contention import queued_behind_a_lock
 from tests.store.trace import Trace
 
 
@@ -113,9 +109,7 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
 
     def broken(text: str, values: object) -> None:
         tries.append(text)
-        group = writer._group
-        assert group is not None
-        group.commit_sent = is_sent
+        writer._batch.commit_sent = is_sent
         raise apsw.IOError("the disk hiccuped")
 
     monkeypatch.setattr(writer.tx, "execute", _once(broken, writer))
@@ -138,62 +132,70 @@ def _once(broken: Callable[[str, object], None], writer: Writer) -> Callable[[st
     return execute
 
 
-def test_an_interruption_inside_stores_nothing_and_is_raised(
+def test_callers_that_come_together_are_one_statement_as_well(
+    trace: Trace, app: Outlast, database: Path
+) -> None:
+    acts = [lambda n=n: app.enqueue("work", id=f"{n}").id for n in range(9)]  # type: ignore[misc]
+    app.open()
+    with trace.listening() as ran, queued_behind_a_lock(app, database, acts) as answers:
+        pass
+    texts = [one.text for one in ran if "tasks" in one.text]
+    assert answers == [f"{n}" for n in range(9)]
+    assert len(texts) == 3, "the first one's, tried again for a busy store; one for the others"
+    assert sorted(task.id for task in app.tasks()) == answers
+
+
+def test_a_twin_among_those_who_come_together_is_refused_alone(
+    app: Outlast, database: Path
+) -> None:
+    def twin(n: int) -> object:
+        try:
+            return app.enqueue("work", id=f"{n % 4}").id
+        except InvalidInput as error:
+            return str(error)
+
+    acts = [lambda n=n: twin(n) for n in range(6)]  # type: ignore[misc]
+    app.open()
+    with queued_behind_a_lock(app, database, acts) as answers:
+        pass
+    assert answers[:4] == ["0", "1", "2", "3"]
+    assert all("exists already" in answer for answer in answers[4:])
+
+
+def test_an_error_inside_the_hook_stores_nothing_and_is_told(
     app: Outlast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signal's handler may run where the engine asks whether it may commit."""
+    """A finalizer's, or one for want of memory, where SQLite asks whether it may commit."""
     app.open()
 
     def struck(guard: FileGuard) -> bool:
-        raise KeyboardInterrupt
+        raise MemoryError
 
     with monkeypatch.context() as struck_once:
         struck_once.setattr(FileGuard, "locks_stand", struck)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(MemoryError):
             app.enqueue("work", id="lost")
-    assert not store_of(app)._database.writer.is_storing
     app.enqueue("work", id="next")
     assert [task.id for task in app.tasks()] == ["next"]
 
 
 @pytest.mark.parametrize("is_lone", [True, False])
-def test_one_who_is_struck_where_it_leaves_the_gate_does_not_keep_it(
+def test_the_gate_is_left_whatever_ends_a_commit(
     app: Outlast, monkeypatch: pytest.MonkeyPatch, is_lone: bool
 ) -> None:
     """Guards against an idle process that others wait for."""
     app.open()
-    gate = store_of(app)._gate
-    real, strikes = WriteGate.leave, iter([KeyboardInterrupt])
+    path = store_of(app)._folder.gate
 
-    def struck(left: WriteGate) -> None:
-        for strike in strikes:
-            raise strike
-        real(left)
+    def struck(guard: FileGuard) -> bool:
+        raise MemoryError
 
-    gate.alone_until = 0.0
-    monkeypatch.setattr(WriteGate, "leave", struck)
-    with pytest.raises(KeyboardInterrupt):
-        app.enqueue("work", delay=None if is_lone else 5)
-    assert not gate.is_ours
+    with monkeypatch.context() as struck_once:
+        struck_once.setattr(FileGuard, "locks_stand", struck)
+        with pytest.raises(MemoryError):
+            app.enqueue("work", delay=None if is_lone else 5)
+    assert kernel.flock_holders(path) == []
     app.enqueue("work")
-
-
-def test_a_flush_that_is_struck_leaves_no_transaction(
-    app: Outlast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app.enqueue("work")
-    writer = store_of(app)._database.writer
-    real, strikes = writer._roll_back, iter([KeyboardInterrupt])
-
-    def struck() -> None:
-        for strike in strikes:
-            raise strike
-        real()
-
-    monkeypatch.setattr(writer, "_roll_back", struck)
-    with pytest.raises(KeyboardInterrupt):
-        app.flush_wal("passive")
-    assert not writer._connection.in_transaction
 
 
 def test_the_descriptor_count_does_not_grow(app: Outlast) -> None:
@@ -201,4 +203,4 @@ def test_the_descriptor_count_does_not_grow(app: Outlast) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
         app.enqueue("work")
-    assert len(os.listdir("/proc/self/fd")) <= before + 1, "the watch of the folders may come late"
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,19 +1,18 @@
-"""Leaders and followers, with a commit that goes on when the test says so: no time, no disk."""
+"""The commit queue, with a commit that goes on when the test says so: no time, no disk."""
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from outlast.store.sqlite.background import Background
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.operation import Operation
-from outlast.store.sqlite.pending import Group, Pending
 
 from outlast import QueueFull, StoreError
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.commit.batch import Batch
+from outlast.store.commit.commit_queue import CommitQueue
+from outlast.store.commit.operation import Operation
 
 PATIENCE_SECONDS = 30
 
@@ -28,18 +27,18 @@ class Disk:
         self.is_free = False
         self.inside: Callable[[], None] = lambda: None
 
-    def commit(self, group: Group) -> None:
-        self.groups.append([member.operation.context for member in group.members])
+    def commit(self, batch: Batch) -> None:
+        self.groups.append([member.context for member in batch.members])
         self._begun.release()
         self.inside()
         if not self.is_free:
             assert self._let_through.acquire(timeout=PATIENCE_SECONDS)
-        for member in group.members:
-            member.ran(member.operation.context)
-            member.succeed()
+        for member in batch.members:
+            member.ran(member.context)
+        batch.succeed()
 
     def await_group(self) -> None:
-        assert self._begun.acquire(timeout=PATIENCE_SECONDS), "nobody leads"
+        assert self._begun.acquire(timeout=PATIENCE_SECONDS), "nobody commits"
 
     def let_through(self) -> None:
         self._let_through.release()
@@ -54,24 +53,15 @@ class Crowd:
 
     def __init__(self, most_waiting: int, room_timeout_seconds: float) -> None:
         self.disk = Disk()
-        self.background = Background()
-        self.group = GroupCommit(
-            self.disk.commit,
-            lambda group: None,
-            self.background.later,
-            (most_waiting, room_timeout_seconds),
-        )
+        self.queue = CommitQueue(self.disk.commit, (most_waiting, room_timeout_seconds))
         self.answers: dict[str, object] = {}
         self._threads: list[threading.Thread] = []
 
     def operation(self, name: str) -> Operation[Any]:
-        def run(tx: Transaction) -> str:
-            return name
-
-        return Operation(name, run, (name,), alone=name.startswith("lone"))
+        return Operation(self.queue, name, lambda tx: name, (name,), alone=name.startswith("lone"))
 
     def call(self, *names: str) -> None:
-        """Each in its thread; returns once all of them are queued, or lead."""
+        """Each in its thread; returns once all of them are queued, or taken."""
         for name in names:
             before = self._seen()
             self.call_outside(name)
@@ -79,30 +69,30 @@ class Crowd:
 
     def call_outside(self, name: str) -> threading.Thread:
         """One that finds no room, and so cannot be seen to have queued."""
-        return self.ask(name, self.group.submit(self.operation(name)))
+        return self.ask(name, self.operation(name))
 
-    def ask(self, name: str, pending: Pending[Any]) -> threading.Thread:
-        """Wait for what was submitted before, in a thread of its own."""
-        thread = threading.Thread(target=self._answer, args=(name, pending), daemon=True)
+    def ask(self, name: str, operation: Operation[Any]) -> threading.Thread:
+        """Wait for an operation in a thread of its own."""
+        thread = threading.Thread(target=self._answer, args=(name, operation), daemon=True)
         self._threads.append(thread)
         thread.start()
         return thread
 
-    def _answer(self, name: str, pending: Pending[Any]) -> None:
+    def _answer(self, name: str, operation: Operation[Any]) -> None:
         try:
-            self.answers[name] = pending.result()
+            self.answers[name] = operation.result()
         except BaseException as error:
             self.answers[name] = error
 
     def _seen(self) -> int:
-        return len(self.group.shared) + len(self.group._alone) + len(self.disk.groups)
+        return len(self.queue.shared) + len(self.queue.alone) + len(self.disk.groups)
 
     def join(self) -> None:
         self.disk.free()
         for thread in self._threads:
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive(), "nobody may hang"
-        self.background.close()
+        self.queue.close()
 
 
 def await_more(count: Callable[[], int], before: int) -> None:
@@ -197,7 +187,7 @@ def test_a_full_queue_makes_coroutines_wait_and_refuses_them_after_the_time_limi
     crowd.call("a", "b")
 
     async def ask(name: str) -> Any:
-        return await crowd.group.submit(crowd.operation(name))
+        return await crowd.operation(name)
 
     with pytest.raises(QueueFull):
         asyncio.run(asyncio.wait_for(ask("refused"), PATIENCE_SECONDS))
@@ -217,7 +207,7 @@ def test_a_coroutine_cancelled_before_its_turn_never_happens(crowd: Crowd) -> No
 
     async def cancelled(name: str) -> None:
         async def ask() -> Any:
-            return await crowd.group.submit(crowd.operation(name))
+            return await crowd.operation(name)
 
         asking = asyncio.ensure_future(ask())
         await asyncio.sleep(0)
@@ -234,17 +224,60 @@ def test_a_coroutine_cancelled_before_its_turn_never_happens(crowd: Crowd) -> No
 def test_an_operation_called_inside_a_commit_is_refused_and_the_outer_one_is_fine(
     crowd: Crowd,
 ) -> None:
+    """As a finalizer would that runs on the committer's thread: it would wait for itself."""
     refusals: list[str] = []
 
     def call_again() -> None:
         crowd.disk.inside = lambda: None
         with pytest.raises(StoreError) as caught:
-            crowd.group.submit(crowd.operation("inner")).result()
+            crowd.operation("inner").result()
         refusals.append(str(caught.value))
 
     crowd.disk.is_free = True
     crowd.disk.inside = call_again
-    assert crowd.group.submit(crowd.operation("outer")).result() == "outer"
+    assert crowd.operation("outer").result() == "outer"
     assert "from inside one of its own operations" in refusals[0]
-    assert crowd.group.submit(crowd.operation("next")).result() == "next"
+    assert crowd.operation("next").result() == "next"
     assert crowd.disk.groups == [["outer"], ["next"]]
+
+
+def test_the_committer_is_one_thread_which_is_started_with_the_first_operation_and_ends(
+    crowd: Crowd,
+) -> None:
+    def committers() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name == "outlast-commit"]
+
+    before = len(committers())
+    crowd.disk.is_free = True
+    for n in range(3):
+        crowd.operation(f"{n}").result()
+    assert len(committers()) == before + 1
+    crowd.queue.close()
+    assert len(committers()) == before
+    with pytest.raises(StoreError, match="this store was closed"):
+        crowd.operation("late").result()
+    assert crowd.disk.groups == [["0"], ["1"], ["2"]]
+
+
+def test_closing_answers_all_that_wait(crowd: Crowd) -> None:
+    crowd.call("first")
+    crowd.disk.await_group()
+    crowd.call("a", "b", "lone")
+    closing = threading.Thread(target=crowd.queue.close, daemon=True)
+    closing.start()
+    crowd.join()
+    closing.join(PATIENCE_SECONDS)
+    assert crowd.answers == {name: name for name in ("first", "a", "b", "lone")}
+
+
+def test_nothing_of_what_was_answered_is_kept(crowd: Crowd) -> None:
+    """A payload may be large, and the next write may come tomorrow."""
+    crowd.disk.is_free = True
+    operation = crowd.operation("t")
+    operation.answer = kept = ["large"]
+    assert operation.result() == "t"
+    del operation
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while sys.getrefcount(kept) > 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)

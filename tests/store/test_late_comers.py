@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from outlast.store.sqlite.gate import WriteGate
 
 from outlast import AsyncOutlast, Outlast, OutlastError, QueueStalled, StoreError, probes
 from outlast.settings import Settings
-from outlast.store.sqlite.presence.own import Holding
+from outlast.store.sqlite.presence.own import OwnPresence
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.write_gate import WriteGate
 from tests.store.hand import store_of
 
 PATIENCE_SECONDS = 60
@@ -33,23 +33,21 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_a_blockage_that_is_over_is_not_held_against_the_next_holder(database: Path) -> None:
+def test_one_who_waited_in_vain_waits_anew_for_the_next_holder(database: Path) -> None:
+    """Guards against a wait that is over and is held against whoever comes next."""
     database.touch()
     folder = SideFolder(database)
     folder.make()
-    gate = WriteGate(folder, 0.1, 0.3)
+    gate = WriteGate(folder, (0.1, 0.3))
     other = os.open(folder.gate, os.O_RDWR)
     fcntl.flock(other, fcntl.LOCK_EX)
-    with pytest.raises(QueueStalled), gate:
-        pass
-    fcntl.flock(other, fcntl.LOCK_UN)
-    with gate:
-        pass
-    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(QueueStalled):
+        gate.enter(time.monotonic())
     timer = threading.Timer(0.02, lambda: fcntl.flock(other, fcntl.LOCK_UN))
     timer.start()
-    with gate:
-        timer.join()
+    gate.enter(time.monotonic())
+    gate.leave()
+    timer.join()
     os.close(other)
     gate.close()
 
@@ -61,16 +59,16 @@ def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwh
     app.claim("w")
     store = store_of(app)
     holding = store._holding
-    old, real = holding.own(), Holding.remember
+    old, real = holding.own(), OwnPresence.remember
 
-    def overtaken(self: Holding, worker: str, row: int, of: object) -> None:
-        monkeypatch.setattr(Holding, "remember", real)
+    def overtaken(self: OwnPresence, worker: str, row: int, of: object) -> None:
+        monkeypatch.setattr(OwnPresence, "remember", real)
         ending = {"incarnation": old.id, "state": "dead", "now": 0}
         store._write("heal", lambda tx: tx.run("end_worker", ending))
         assert len(app.claim("w")) == 1
         real(self, worker, row, of)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Holding, "remember", overtaken)
+    monkeypatch.setattr(OwnPresence, "remember", overtaken)
     app.claim("w")
     young = holding.own()
     assert young is not old
@@ -125,7 +123,7 @@ def test_a_lone_operation_of_a_coroutine_is_answered_though_the_queue_is_full(
             begun.wait(PATIENCE_SECONDS)
             threads.append(threading.Thread(target=app.flush_wal, args=("passive",)))
             threads[1].start()
-            await asyncio.to_thread(wait_until, lambda: len(store_of(app)._group._alone) == 1)
+            await asyncio.to_thread(wait_until, lambda: len(store_of(app)._queue.alone) == 1)
             asking = other.enqueue("work", also=[("DELETE FROM mine", ())])
             async with asyncio.timeout(PATIENCE_SECONDS):
                 with pytest.raises(OutlastError, match="waiting to be stored"):
@@ -138,55 +136,8 @@ def test_a_lone_operation_of_a_coroutine_is_answered_though_the_queue_is_full(
     app.close()
 
 
-def test_a_coroutine_in_the_group_of_an_interrupted_leader_is_led_by_the_usher(
-    database: Path,
-) -> None:
-    """Nobody else writes afterwards, so nobody else could find it in the queue."""
-    app = Outlast(database).open()
-    group = store_of(app)._group
-    begun, go_on = threading.Event(), threading.Event()
-
-    def strike(name: str) -> None:
-        if name == "enqueue.begun" and not begun.is_set():
-            begun.set()
-            go_on.wait(PATIENCE_SECONDS)
-        elif name == "group.begun":
-            probes.arm(None)
-            # The queue is empty, so the usher goes away.
-            wait_until(lambda: not group._usher._is_called)
-            raise KeyboardInterrupt
-
-    struck: list[bool] = []
-
-    def leader() -> None:
-        try:
-            app.enqueue("leader")
-        except KeyboardInterrupt:
-            struck.append(True)
-
-    async def main() -> str:
-        async with AsyncOutlast(database) as other:
-            probes.arm(strike)
-            threading.Thread(target=app.enqueue, args=("first",)).start()
-            begun.wait(PATIENCE_SECONDS)
-            leading = threading.Thread(target=leader)
-            leading.start()
-            await asyncio.to_thread(wait_until, lambda: len(group.shared) == 1)
-            asking = asyncio.create_task(other.enqueue("coroutine"))
-            await asyncio.to_thread(wait_until, lambda: len(group.shared) == 2)
-            go_on.set()
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                kind = (await asking).kind
-            await asyncio.to_thread(leading.join, PATIENCE_SECONDS)
-            return kind
-
-    assert asyncio.run(main()) == "coroutine"
-    assert struck == [True]
-    app.close()
-
-
 def test_closing_from_inside_an_operation_is_refused_and_closes_nothing(app: Outlast) -> None:
-    """As a signal handler would that strikes in the middle of a commit."""
+    """As a finalizer would that runs in the middle of a commit."""
     app.open()
     refused: list[str] = []
 

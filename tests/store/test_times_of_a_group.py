@@ -42,6 +42,5 @@ def test_what_each_caller_got_is_what_was_stored(
 
 
 def _behind(app: Outlast) -> int:
-    """How many come after the first: one that is to lead, and those that follow it."""
-    group = store_of(app)._group
-    return (group.leader is not None) + len(group.shared)
+    """How many wait behind the first."""
+    return len(store_of(app)._queue.shared)

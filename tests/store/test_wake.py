@@ -14,7 +14,7 @@ import pytest
 
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.wakeups import sockets
-from outlast.store.sqlite.wakeups.listener import Topic, Waiter
+from outlast.store.sqlite.wakeups.listener import SocketListener, Topic
 from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.waking import DONE, SOON_SECONDS, WORK, make_folder, sockets_in
 from tests.support.children import Child
@@ -225,7 +225,7 @@ def test_a_closed_waiter_leaves_nothing_behind(wakeups: Wakeups, folder: SideFol
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
-def _end_of(waiter: Waiter, answers: list[bool]) -> threading.Thread:
+def _end_of(waiter: SocketListener, answers: list[bool]) -> threading.Thread:
     begun = threading.Event()
 
     def wait() -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import apsw
 
-from outlast import probes as probe_points
+from outlast import probes as probes
 from outlast.app.app import Outlast
 from outlast.app.lease import Lease
 from outlast.errors import PermanentError
@@ -118,7 +118,7 @@ def half_migrated(path: Path, write: Write) -> None:
         if seen.count("migrate.committed") == 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    probe_points.arm(kill_at_the_second)
+    probes.arm(kill_at_the_second)
     Outlast(path, clock=SetClock()).open()
 
 

@@ -30,12 +30,12 @@ from outlast.store.commit.operation import Operation
 from outlast.store.opening import Registry
 from outlast.store.records import Batch, Opened, Principal
 from outlast.store.session import Session
-from outlast.store.sqlite.presence.own import Holding
+from outlast.store.sqlite.presence.own import OwnPresence
 from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.side_folder.users_lock import OpenersLock
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.side_folder.users_lock import UsersLock
+from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.store import Store
 from outlast.tasks.checked_enqueue import Intake
 from outlast.tasks.functions import Functions
@@ -187,7 +187,7 @@ class _MortalStore(Store):
     def __init__(
         self,
         folder: SideFolder,
-        openers: OpenersLock,
+        openers: UsersLock,
         settings: Settings,
         pause: Pause,
         births: Iterator[int] | None,
@@ -233,7 +233,7 @@ class _MortalStore(Store):
         self._openers.release()
 
 
-class _NumberedHolding(Holding):
+class _NumberedHolding(OwnPresence):
     def __init__(self, folder: SideFolder, births: Iterator[int]) -> None:
         super().__init__(folder)
         self._births = births
@@ -260,7 +260,7 @@ class _PausingQueue(CommitQueue):
 class _PausingReaders(Readers):
     pause: Pause = NoPause()
 
-    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
+    def read(self, context: str, query: Callable[[SqliteTransaction], T]) -> T:
         self.pause.before_read(context)
         return super().read(context, query)
 

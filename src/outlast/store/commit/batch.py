@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from outlast.errors import StoreError
 from outlast.store.commit.operation import Operation, Together
 from outlast.store.transaction import Transaction
@@ -15,15 +17,12 @@ Explain = Callable[[Exception, str], Exception]
 _ENDED = "a statement ended Outlast's transaction; nothing was stored"
 
 
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """What was taken from the queue together, and how far its commit has come."""
 
-    __slots__ = ("commit_sent", "is_answered", "members")
-
-    def __init__(self, members: Members) -> None:
-        self.members = members
-        self.commit_sent = False
-        self.is_answered = False
+    members: Members
+    commit_sent: bool = False
+    is_answered: bool = False
 
     def undecided(self) -> list[Operation[Any]]:
         """Those whose fate is open."""
@@ -32,7 +31,11 @@ class Batch:
     def succeed(self) -> None:
         """Its transaction is durable."""
         for member in self.members:
-            member.succeed()
+            if not member.is_decided:
+                member.committed = member.error is None
+                member.is_decided = True
+                if member.is_abandoned:
+                    member.give_back()
 
     def conclude(self, error: BaseException) -> None:
         """Whoever is undecided failed by this error, or is in doubt if the commit was sent."""
@@ -44,8 +47,6 @@ class Batch:
 
     def answer(self) -> None:
         """Wake the callers: one lock for each thread, one call into each loop."""
-        if self.is_answered:
-            return
         self.is_answered = True
         by_loop: dict[Any, list[Any]] = {}
         for member in self.members:

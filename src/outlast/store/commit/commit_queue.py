@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import cache
+from queue import SimpleQueue
 from typing import Any
 
 from outlast.errors import QueueFull, QueueStalled, StoreError
@@ -34,11 +35,11 @@ log = logger("outlast.store")
 
 
 @cache
-def _running_loop() -> Callable[[], Any]:
+def _asyncio() -> tuple[Callable[[], Any], type[BaseException]]:
     """What a waiting coroutine needs; programs without any need not import asyncio."""
     import asyncio
 
-    return asyncio.get_running_loop
+    return asyncio.get_running_loop, asyncio.CancelledError
 
 
 class CommitQueue:
@@ -53,10 +54,10 @@ class CommitQueue:
         self.alone: deque[Operation[Any]] = deque()
         """What waits for a transaction of its own."""
         self._was_shared = False
-        self.under_way = Batch(())
-        # Locked while the committer sleeps, or will when it has done all that waits.
-        self._idle = allocate_lock()
-        self._idle.acquire()
+        self.under_way: Batch | None = None
+        """What is being committed."""
+        # What the committer sleeps on; one call is as good as many.
+        self._calls: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._has_committer = False
         self._may_start = True
@@ -73,12 +74,10 @@ class CommitQueue:
         queue = self.alone if operation.alone else self.shared
         try:
             queue.append(operation)
-            if self._has_committer:
-                # One of many that hand over at once wakes the committer.
-                if self._idle.locked():
-                    self._wake()
-            else:
+            if not self._has_committer:
                 self._find_committer(operation)
+            elif self._calls.empty():
+                self._calls.put(None)
             if len(queue) <= self._most_waiting:
                 asleep.acquire()
             elif not asleep.acquire(timeout=self._room_timeout_seconds):
@@ -91,51 +90,43 @@ class CommitQueue:
             raise operation.unknown("the commit ended without a word")
 
     def waited(self, operation: Operation[Any]) -> Generator[Any, None, None]:
-        """The same for a coroutine; cancelled after it was taken, the operation is awaited still."""
-        loop = _running_loop()()
-        future = loop.create_future()
-        operation.awaited = (loop, future)
+        """The same for a coroutine; cancelled too late to be taken back, it waits on first."""
+        loop = _asyncio()[0]()
+        operation.awaited = (loop, loop.create_future())
         queue = self.alone if operation.alone else self.shared
         cancelled: BaseException | None = None
-        timer = None
         try:
             queue.append(operation)
-            if len(queue) > self._most_waiting:
-                timer = loop.call_later(self._room_timeout_seconds, wake_futures, (future,))
             if not self._has_committer:
                 self._find_committer(operation)
-            elif self._idle.locked():
-                self._wake()
+            elif self._calls.empty():
+                self._calls.put(None)
+            if len(queue) > self._most_waiting:
+                loop.call_later(self._room_timeout_seconds, wake_futures, operation.awaited[1:])
             while not operation.is_decided:
-                try:
-                    yield from future
-                except BaseException as error:
-                    if self._took_back(operation):
-                        operation.fail(error)
-                        raise
-                    if not future.cancelled():
-                        raise
-                    cancelled = error
-                else:
-                    if not operation.is_decided:
-                        self._give_up(operation)
-                future = loop.create_future()
-                operation.awaited = (loop, future)
+                cancelled = (yield from self._awaited(operation)) or cancelled
         except BaseException:
             self._abandon(operation)
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
         if cancelled is not None:
             raise cancelled
 
-    def _wake(self) -> None:
+    def _awaited(self, operation: Operation[Any]) -> Generator[Any, None, BaseException | None]:
+        """Until it is answered, is cancelled, or has found no room for too long."""
+        loop, future = operation.awaited
+        cancelled = None
         try:
-            self._idle.release()
-        except RuntimeError:
-            # Another caller has woken it at the same time.
-            return
+            yield from future
+        except BaseException as error:
+            if self._took_back(operation) or not isinstance(error, _asyncio()[1]):
+                raise
+            cancelled = error
+        else:
+            if not operation.is_decided:
+                self._give_up(operation)
+        # Whoever decides it looks for the future afterwards, and so must we for the decision.
+        operation.awaited = (loop, loop.create_future())
+        return cancelled
 
     def is_inside(self) -> bool:
         """Whether this thread commits at the moment."""
@@ -169,24 +160,32 @@ class CommitQueue:
             operation.is_abandoned = True
 
     def _give_up(self, operation: Operation[Any]) -> None:
-        """There was no room for it for too long; unless it has just been taken, it is refused."""
-        if self._took_back(operation):
-            raise QueueFull(
+        """There was no room for it for too long."""
+        self._refuse(
+            operation,
+            QueueFull(
                 f"{self._most_waiting} operations have been waiting to be stored for"
                 f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
-            )
+            ),
+        )
+
+    def _refuse(self, operation: Operation[Any], error: StoreError) -> None:
+        """Take an operation out of the queue and answer it, unless the committer was quicker."""
+        if self._took_back(operation):
+            refused = Batch((operation,))
+            refused.conclude(error)
+            refused.answer()
 
     def _find_committer(self, operation: Operation[Any]) -> None:
         """Start the committer; where no thread can be started any more, the caller commits."""
         if self._is_closed:
-            if self._took_back(operation):
-                raise StoreError(_CLOSED)
+            self._refuse(operation, StoreError(_CLOSED))
             return
         with self._starting:
             if self._may_start and not self._has_committer:
                 self._start()
             if self._has_committer:
-                self._wake()
+                self._calls.put(None)
             elif self._took_back(operation):
                 self._commit_here(operation)
 
@@ -210,7 +209,7 @@ class CommitQueue:
         is_last = False
         while not is_last:
             try:
-                self._idle.acquire()
+                self._calls.get()
                 # Looked at before the queue is: whoever comes later sees it, too.
                 is_last = not self._may_start
                 while (batch := self._taken()) is not None:
@@ -220,9 +219,9 @@ class CommitQueue:
                 # There is no memory left, perhaps not even to say so.
                 with suppress(BaseException):
                     log.exception("the committer goes on after an error of its own")
-                self._wake()
+                self._calls.put(None)
         self._committers.discard(get_ident())
-        self._wake()
+        self._calls.put(None)
 
     def _commit_here(self, operation: Operation[Any]) -> None:
         """What the committer would do for this one, in its caller's thread."""
@@ -241,14 +240,15 @@ class CommitQueue:
             queue, most = (self.alone, 1) if is_alone else (self.shared, self._most_waiting)
             members: list[Operation[Any]] = []
             batch = self.under_way = Batch(members)
-            try:
-                for _ in range(min(len(queue), most)):
+            while queue and len(members) < most:
+                try:
                     members.append(queue.popleft())
-            except IndexError:
-                # Somebody took back what was its own meanwhile.
-                pass
+                except IndexError:
+                    # Somebody took back what was its own meanwhile.
+                    break
             if members:
                 return batch
+        self.under_way = None
         return None
 
     def _run(self, batch: Batch) -> None:
@@ -260,7 +260,8 @@ class CommitQueue:
             if isinstance(error, QueueStalled):
                 self._tell_all_who_wait(error)
         finally:
-            batch.answer()
+            if not batch.is_answered:
+                batch.answer()
 
     def _tell_all_who_wait(self, error: QueueStalled) -> None:
         """They have waited for the same process, and would do so once more."""
@@ -273,7 +274,7 @@ class CommitQueue:
         with self._starting:
             self._may_start = self._has_committer = False
             thread, self._thread = self._thread, None
-        self._wake()
+        self._calls.put(None)
         if thread is not None:
             thread.join(timeout_seconds)
 
@@ -285,6 +286,7 @@ class CommitQueue:
     def abandon(self) -> None:
         """In a forked child: all that waits, or is under way, stays with the parent."""
         self._is_closed, self._has_committer = True, False
-        left = Batch([*self.shared, *self.alone, *self.under_way.members])
+        under_way = () if self.under_way is None else self.under_way.members
+        left = Batch([*self.shared, *self.alone, *under_way])
         left.conclude(StoreError(_FORKED))
         left.answer()

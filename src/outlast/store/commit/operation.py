@@ -8,12 +8,17 @@ import msgspec
 
 from outlast.errors import OutcomeUnknown
 from outlast.store.topics import NOBODY, Topic
+from outlast.store.transaction import Row
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 # Runs the inputs of several alike operations at once, and answers for each.
 Together = Callable[[Any, Sequence[Any]], Sequence[Any]]
+
+# Says the same by one statement: its name, its rows, the values that stand for all of them, and the
+# answer to each operation; None if it cannot be said so.
+AsStatement = Callable[[Sequence[Any]], tuple[str, Sequence[Row], Row, Sequence[Any]] | None]
 
 
 class Queue(Protocol):
@@ -29,12 +34,13 @@ class Queue(Protocol):
 
 
 class Operation(msgspec.Struct, Generic[T], eq=False):
-    """One caller's change; it may be run more than once before it is committed, and is decided once.
+    """One caller's change: run once or more often before it is committed, and decided once.
 
     `task_ids` are what the caller can ask resolve() about, should a commit's fate be unknown;
     `in_doubt` is called in that case before any other operation runs. `together` runs the inputs
-    of several such operations at once. `wakes` says who waits for it. An `is_exclusive` one
-    manages its own transaction, as a flush does.
+    of several such operations at once, and `as_statement` may say them all by one statement, which
+    is a transaction by itself. `wakes` says who waits for it. An `is_exclusive` one manages its own
+    transaction, as a flush does.
     """
 
     queue: Queue | None
@@ -46,13 +52,14 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
     inputs: Any = None
     wakes: frozenset[Topic] = NOBODY
     in_doubt: Callable[[], None] | None = None
+    as_statement: AsStatement | None = None
     is_exclusive: bool = False
     is_decided: bool = False
     committed: bool = False
     answer: Any = None
     # Of its own; while there is one, there is nothing of it to be committed.
     error: BaseException | None = None
-    # What wakes its caller: the lock that a thread sleeps on, or the loop and future of a coroutine.
+    # What wakes its caller: a thread's lock, or a coroutine's loop and future.
     asleep: Any = None
     awaited: Any = None
     # Its caller was interrupted twice and has gone; nobody will take the answer.
@@ -69,13 +76,10 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
         if not self.is_decided:
             self.error = error
 
-    def succeed(self) -> None:
-        """Its transaction is durable, and with it the answer to this one."""
-        if not self.is_decided:
-            self.committed = self.error is None
-            self.is_decided = True
-            if self.is_abandoned and self.committed and self.in_doubt is not None:
-                self.in_doubt()
+    def give_back(self) -> None:
+        """It is durable, and nobody is there to take the answer."""
+        if self.committed and self.in_doubt is not None:
+            self.in_doubt()
 
     def fail(self, error: BaseException) -> None:
         """It did not happen, or nobody can say; the first verdict stands."""

@@ -9,7 +9,7 @@ from outlast.errors import IdempotencyConflict, InvalidInput
 from outlast.probes import probe
 from outlast.store.new_tasks import AlikeTasks, Key, NewTask
 from outlast.store.records import Trace
-from outlast.store.transaction import Row, Transaction, chunks
+from outlast.store.transaction import ROWS_AT_ONCE, Row, Transaction, chunks
 
 INLINE_BYTES = 2048
 
@@ -21,6 +21,8 @@ _ID_OF, _PAYLOAD_OF, _NOT_BEFORE_OF = itemgetter(0), itemgetter(5), itemgetter(9
 _TASKS_OF, _MOMENT_OF = itemgetter(0), itemgetter(1)
 # A group, an original and a key: never empty, and never false.
 _TIES_OF = itemgetter(4, 11, 12)
+# The same, and a time before which it is not due.
+_MORE_THAN_A_ROW_OF = itemgetter(4, 9, 11, 12)
 
 
 def add_tasks(tx: Transaction, new: Sequence[NewTask], now: Instant) -> list[str]:
@@ -63,6 +65,21 @@ def add_together(
         return list(map(list, zip(ids, strict=True)))
     rest = iter(ids)
     return [[next(rest) for _ in new] for new, _ in calls]
+
+
+def as_statement(
+    calls: Sequence[tuple[Sequence[NewTask], Instant]],
+) -> tuple[str, Sequence[Row], Row, list[list[str]]] | None:
+    """The same as one statement, its rows and answers; None unless all are few, small and due,
+    and have no ties to other rows."""
+    tasks = list(chain.from_iterable(map(_TASKS_OF, calls)))
+    if not 0 < len(tasks) <= ROWS_AT_ONCE or any(map(any, map(_MORE_THAN_A_ROW_OF, tasks))):
+        return None
+    if max(map(len, filter(None, map(_PAYLOAD_OF, tasks))), default=0) > SURELY_INLINE:
+        return None
+    if len(tasks) == 1:
+        return "add_task", tasks, (), [[tasks[0].id]]
+    return "add_tasks", tasks, (INLINE_BYTES,), [[one.id for one in new] for new, _ in calls]
 
 
 def _insert(tx: Transaction, new: Sequence[Row]) -> None:

@@ -55,14 +55,16 @@ class Tasks:
         """The future of such an insertion."""
         if also or trace is not None:
             return self._add_with_more(new, now, also, trace)
-        return self._access.submit(
+        return Operation(
+            self._access.queue,
             "enqueue",
             lambda tx: enqueue.add_tasks(tx, new, now),
             map(_ID_OF, new),
-            alone=is_crowd(new),
-            together=enqueue.add_together,
-            inputs=(new, now),
-            wakes=LOOKING_FOR_WORK,
+            is_crowd(new),
+            enqueue.add_together,
+            (new, now),
+            LOOKING_FOR_WORK,
+            as_statement=enqueue.as_statement,
         )
 
     def _add_with_more(

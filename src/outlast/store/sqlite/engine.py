@@ -89,10 +89,10 @@ class ServingEngine(LookingEngine):
     def run_batch(self, batch: Batch) -> None:
         """Commit and answer; then hint those who wait for what was done, and see to the WAL."""
         self._commit(batch)
-        batch.answer()
         topics = NOBODY.union(*{one.wakes for one in batch.members if one.committed})
         if topics:
             self._wakeups.tell(topics)
+        batch.answer()
         self._flusher.look_at(self._database.writer)
 
     def _commit(self, batch: Batch) -> None:

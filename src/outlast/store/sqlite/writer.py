@@ -95,10 +95,8 @@ class Writer:
                 if began_at > self._guard.recent_until:
                     self._guard.check_files()
                 self._batch = batch
-                if batch.members[0].is_exclusive:
-                    self._run_exclusively(batch.members[0])
-                else:
-                    self._run_until_all_are_decided(batch, began_at)
+                if not self._is_one_statement(batch):
+                    self._run_transactions(batch, began_at)
             finally:
                 self._batch = self._nobodys
                 self._gate.leave()
@@ -112,7 +110,41 @@ class Writer:
             self._mutex.release()
         batch.succeed()
 
-    def _run_until_all_are_decided(self, batch: Batch, began_at: float) -> None:
+    def _is_one_statement(self, batch: Batch) -> bool:
+        """Whether the batch is done by one statement, which is a transaction by itself.
+
+        An error before the commit is sent means that nothing is stored, and the usual way is taken
+        from its beginning: it waits for a busy store, and has the words for each member's error.
+        """
+        as_statement = batch.members[0].as_statement
+        if as_statement is None or probes.is_armed or self.connection.in_transaction:
+            return False
+        for member in batch.members:
+            if member.as_statement is not as_statement:
+                return False
+        statement = as_statement([member.inputs for member in batch.members])
+        if statement is None:
+            return False
+        name, rows, first, answers = statement
+        try:
+            if len(rows) == 1:
+                self.tx.run_row(name, rows[0])
+            else:
+                self.tx.run_rows_at_once(name, rows, first)
+        except apsw.Error as error:
+            if not batch.commit_sent or isinstance(error, apsw.ProtocolError):
+                batch.commit_sent = False
+                return False
+            batch.conclude(error)
+        for member, answer in zip(batch.members, answers, strict=True):
+            member.answer = answer
+        return True
+
+    def _run_transactions(self, batch: Batch, began_at: float) -> None:
+        """One transaction, or more if members have to run again."""
+        if batch.members[0].is_exclusive:
+            self._run_exclusively(batch.members[0])
+            return
         is_over = self._attempt(batch, batch.members, began_at, merging=True)
         while not is_over and (left := batch.undecided()):
             is_over = self._attempt(batch, left, began_at, merging=False)

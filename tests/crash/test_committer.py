@@ -138,7 +138,7 @@ def _leads_under_fire(path: str, kind: str) -> None:
     from pathlib import Path
 
     from outlast import Outlast
-    from tests.crash.test_group_leaders import (
+    from tests.crash.test_committer import (
         FOLLOWERS,
         PATIENCE_SECONDS,
         Alarm,
@@ -218,7 +218,7 @@ def _forks_while_others_write(path: str) -> None:
     import threading
 
     from outlast import Outlast
-    from tests.crash.test_group_leaders import FOLLOWERS, PATIENCE_SECONDS, Told, follow
+    from tests.crash.test_committer import FOLLOWERS, PATIENCE_SECONDS, Told, follow
     from tests.support.childside import say
 
     app, told, stop = Outlast(path).open(), Told(), threading.Event()
