@@ -18,10 +18,10 @@ import apsw
 from bench import document
 from outlast.clock import Instant
 from outlast.store.new_tasks import NewTask
-from outlast.store.ops.tasks import INLINE_BYTES
+from outlast.store.ops.enqueue import INLINE_BYTES
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import connect
-from outlast.store.sqlite.transaction import Row, Transaction, Values, chunks, int_array
+from outlast.store.transaction import Row, Transaction, Values, chunks
 
 TASKS = 2_000
 BATCH = 100
@@ -172,9 +172,9 @@ def drain(tx: Transaction, holder: int) -> None:
     }  # fmt: skip
     while seqs := claim(tx, claiming):
         tx.connection.execute("BEGIN IMMEDIATE")
-        tx.rows("situations", {"seqs": int_array(seqs)})
-        tx.run("log_moves", completing | {"seqs": int_array(seqs)})
-        tx.run("move_tasks", completing | {"seqs": int_array(seqs)})
+        tx.rows("situations", {"seqs": tx.ids(seqs)})
+        tx.run("log_moves", completing | {"seqs": tx.ids(seqs)})
+        tx.run("move_tasks", completing | {"seqs": tx.ids(seqs)})
         tx.connection.execute("COMMIT")
 
 
@@ -182,9 +182,9 @@ def claim(tx: Transaction, terms: Values) -> list[int]:
     tx.connection.execute("BEGIN IMMEDIATE")
     seqs = [row[0] for row in tx.rows("ready_any", {"queue": "default", "limit": BATCH})]
     if seqs:
-        tx.rows("candidates", {"seqs": int_array(seqs)})
-        tx.run("claim_tasks", terms | {"seqs": int_array(seqs)})
-        logged = {"seqs": int_array(seqs), "actor": "worker", "reason": "claimed"}
+        tx.rows("candidates", {"seqs": tx.ids(seqs)})
+        tx.run("claim_tasks", terms | {"seqs": tx.ids(seqs)})
+        logged = {"seqs": tx.ids(seqs), "actor": "worker", "reason": "claimed"}
         tx.run("log_claims", logged)
     tx.connection.execute("COMMIT")
     return seqs

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outlast.store.ops.recovery_pass import Round, Sweep, Tally, alike
 
 from outlast.clock import Instant
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Status, Transition
-from outlast.store.ops import expiry, orphans, recovery, settle
+from outlast.store.ops.recovery import expiry, orphans, recovery, settle
+from outlast.store.ops.recovery.recovery_pass import Round, Sweep, Tally, alike
 from outlast.store.records import Settlement
-from outlast.store.sqlite.transaction import Transaction, int_array
+from outlast.store.transaction import Transaction
 from outlast_lab import model
 from outlast_lab.experiment import Finding, Plan
 from outlast_lab.model import run
@@ -64,7 +64,7 @@ def no_token_check(monkeypatch: pytest.MonkeyPatch) -> None:
     def lenient(tx: Transaction, ends: Sequence[Settlement], now: Instant) -> list[bool | None]:
         if not ends:
             return []
-        rows = tx.rows("situations", {"seqs": int_array([one.grant.seq for one in ends])})
+        rows = tx.rows("situations", {"seqs": tx.ids([one.grant.seq for one in ends])})
         tokens = {(row[0], row[9]): row[8] for row in rows}
         passed = [
             one._replace(grant=one.grant._replace(token=tokens.get(one.grant[:2], one.grant.token)))

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outlast.store.ops.recovery_pass import Round
 
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Transition
 from outlast.store.ops import orphans, recovery
+from outlast.store.ops.recovery.recovery_pass import Round
 from outlast.store.records import RecoveryPolicy
 from outlast_lab.model.simulation import Run, drawn
 

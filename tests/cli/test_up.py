@@ -112,7 +112,7 @@ def test_the_summary_counts_what_was_done_and_failures_show_in_the_code(
         "1 task failed for good: outlast task list --status failed shows why",
         "the store holds 3 completed, 1 failed",
     ]
-    assert (store.tasks.get("t1").error or "").startswith("ValueError: no")
+    assert (store.get("t1").error or "").startswith("ValueError: no")
     assert "\x1b" not in done.stdout
 
 
@@ -144,7 +144,7 @@ def test_a_worker_that_is_told_to_stop_finishes_what_it_began_and_leaves_in_orde
     store.enqueue("hold", {"name": "second"}, id="t2")
     with started(folder, *words, "jobs.py", "--concurrency", "1", "--name", "w1") as process:
         await_file(folder / "first.began")
-        assert [one.state for one in store.workers.newest() if one.name == "w1"] == ["alive"]
+        assert [one.state for one in store.workers() if one.name == "w1"] == ["alive"]
         process.send_signal(number)
         (folder / "first.leave").touch()
         out, err = process.communicate(timeout=DEADLINE_SECONDS)
@@ -152,11 +152,11 @@ def test_a_worker_that_is_told_to_stop_finishes_what_it_began_and_leaves_in_orde
         (line,) = err.splitlines()
         assert line.startswith("outlast: stopping; ")
         assert "worker w1: 1 completed" in out
-    assert store.tasks.get("t1").result == "left"
-    left = store.tasks.get("t2")
+    assert store.get("t1").result == "left"
+    left = store.get("t2")
     assert (left.status, left.attempt, left.recovery_count) == ("pending", 0, 0)
     assert not (folder / "second.began").exists()
-    (row,) = [one for one in store.workers.newest() if one.name == "w1"]
+    (row,) = [one for one in store.workers() if one.name == "w1"]
     assert (row.state, row.task_count) == ("left", 0)
     assert row.ended_at is not None
     store.close()
@@ -174,7 +174,7 @@ def test_a_second_signal_gives_everything_back_at_once_and_uncharged(
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=DEADLINE_SECONDS)
         assert process.returncode == 0
-    task = store.tasks.get("t1")
+    task = store.get("t1")
     assert (task.status, task.attempt, task.recovery_count) == ("pending", 0, 0)
 
 

@@ -117,7 +117,7 @@ def test_a_database_that_is_full_fails_who_needs_the_space_and_nobody_else(
     app: Outlast, database: Path, passed: list[str]
 ) -> None:
     app.open()
-    writer = store_of(app)._database.writer._connection
+    writer = store_of(app).engine._database.writer._connection
     small = [adding(app, f"small {n}") for n in range(8)]
     large = adding(app, "large", payload="x" * 400_000)
     app.enqueue("work", id="before")
@@ -155,7 +155,7 @@ def _forms_a_group_on_a_failing_disk(
 
     watch_writes(spoil)
     app = Outlast(path).open()
-    store_of(app)._database.writer._connection.pragma("cache_size", 50)
+    store_of(app).engine._database.writer._connection.pragma("cache_size", 50)
     probes.arm(look)
     answers = in_one_group(
         app,

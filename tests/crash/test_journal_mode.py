@@ -136,7 +136,7 @@ def test_foreign_keys_are_on_in_every_connection(
         serving = _told_by(connections, "foreign_keys")
         assert len(serving) >= 2, "one that writes and one that reads"
     with closing(Outlast(database)) as looking:
-        looking.tasks.get("t")
+        looking.get("t")
         assert set(serving + _told_by(connections, "foreign_keys")) == {1}
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outlast.store.sqlite.beat import Beating
 
 from outlast import Outlast, Settings, StoreError
+from outlast.store.ops.workers import Workers
 from outlast.tasks.context import Context
 from tests.crash.working import (
     PATIENCE_SECONDS,
@@ -171,7 +171,7 @@ class Beats:
 def beats_refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Beats]:
     def refuse(refusals: float) -> Beats:
         beats = Beats(refusals)
-        monkeypatch.setattr(Beating, "beat", beats.wrapped(Beating.beat))
+        monkeypatch.setattr(Workers, "beat", beats.wrapped(Workers.beat))
         return beats
 
     return refuse

@@ -19,4 +19,4 @@ def log_bytes(app: Outlast) -> int:
 
 
 def writer_of(app: Outlast) -> Any:
-    return store_of(app)._database.writer
+    return store_of(app).engine._database.writer

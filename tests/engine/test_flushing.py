@@ -23,7 +23,7 @@ class Flushes(list[str]):
 
     def wait_for(self, count: int, app: Outlast) -> None:
         """Until so many have come and the last is over."""
-        flusher = store_of(app)._flusher
+        flusher = store_of(app).engine._flusher
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(self) < count or flusher._is_called:
             assert time.monotonic() < deadline, f"{len(self)} flushes instead of {count}"

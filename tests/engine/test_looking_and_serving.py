@@ -155,11 +155,11 @@ def test_those_who_look_go_on_when_another_object_serves_and_leaves(
     serving, looking, other = make_app(), make_app(), make_app()
     serving.enqueue("work", id="t1")
     serving.close()
-    assert looking.tasks.get("t1") == other.get("t1")
+    assert looking.get("t1") == other.get("t1")
     serving.enqueue("work", id="t2")
-    assert looking.tasks.get("t2") == other.get("t2")
+    assert looking.get("t2") == other.get("t2")
     serving.close()
-    assert looking.tasks.get("t2") == other.get("t2")
+    assert looking.get("t2") == other.get("t2")
     looking.close()
     assert other.counts()["pending"] == 2
 

@@ -8,8 +8,8 @@ import pytest
 from outlast import Cursor, Outlast
 from outlast.clock import Instant
 from outlast.store.ops import cursors
-from outlast.store.sqlite.transaction import Transaction, int_array
 from outlast.store.store import Store
+from outlast.store.transaction import Transaction
 from outlast.testing import ManualClock
 from outlast_lab.inside import store_of
 from tests.events.conftest import DEADLINE_SECONDS, Listener
@@ -24,7 +24,9 @@ def _store(app: Outlast) -> Store:
 
 
 def _needed(app: Outlast, now: Instant, idle_seconds: float) -> Cursor | None:
-    return _store(app)._read("asking", lambda tx: cursors.oldest_needed(tx, now, idle_seconds))
+    return _store(app).engine.read(
+        "asking", lambda tx: cursors.oldest_needed(tx, now, idle_seconds)
+    )
 
 
 def _forget(app: Outlast, *task_ids: str) -> None:
@@ -36,10 +38,10 @@ def _forget(app: Outlast, *task_ids: str) -> None:
         last = tx.connection.execute(
             "SELECT max(pos) FROM transitions WHERE task_seq = ?", (max(rows),)
         ).get
-        tx.run("delete_tasks", {"seqs": int_array(rows)})
+        tx.run("delete_tasks", {"seqs": tx.ids(rows)})
         cursors.note_forgotten(tx, Cursor(int(last), max(rows)))
 
-    _store(app)._write("purge", operation)
+    _store(app).tasks._access.write("purge", operation)
 
 
 def _done(app: Outlast, task_id: str) -> None:

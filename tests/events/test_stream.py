@@ -149,7 +149,7 @@ def test_looking_at_the_stream_makes_no_store_and_changes_none(
     before = foreign_rows(database, "SELECT count(*), max(pos) FROM events")
     looking = make_app()
     looking.events()
-    looking.events.subscribers()
+    looking.subscribers()
     looking.newest_events()
     looking.close()
     assert foreign_rows(database, "SELECT count(*), max(pos) FROM events") == before

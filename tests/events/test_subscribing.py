@@ -269,11 +269,11 @@ def test_a_slow_subscriber_holds_nothing_while_a_thousand_tasks_come_in(
     with app.subscribe(listener, "slow") as subscription:
         app.enqueue("work", id="first")
         assert listener.entered.wait(DEADLINE_SECONDS)
-        commits = store_of(app)._database.writer.commits
+        commits = store_of(app).engine._database.writer.commits
         with trace.listening() as ran:
             for _ in range(1000):
                 app.enqueue("work")
-        assert store_of(app)._database.writer.commits == commits + 1000
+        assert store_of(app).engine._database.writer.commits == commits + 1000
         assert not [one for one in ran if "cursors" in one.text]
         flushed = app.flush_wal("truncate")
         assert not flushed.busy

@@ -1,9 +1,9 @@
 """What a lost task was at when its holder died: the last that it told the store of it."""
 
 import pytest
-from outlast.store.ops.loss_causes import MOST_LOOKED_INTO
 
 from outlast import Outlast
+from outlast.store.ops.recovery.loss_causes import MOST_LOOKED_INTO
 from tests.healing.stage import Holder
 
 JUDGED = "(its lock is free)"

@@ -14,8 +14,9 @@ from outlast.host import kernel
 from outlast.store.presence import Peer
 from outlast.store.sqlite.presence.exits import MOST_WATCHED, ExitWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.wakeups.listener import LOOKING_FOR_WORK, SocketListener
+from outlast.store.sqlite.wakeups.listener import SocketListener
 from outlast.store.sqlite.wakeups.notify import Wakeups
+from outlast.store.topics import LOOKING_FOR_WORK
 from tests.store.hand import store_of
 from tests.support.children import Child
 
@@ -80,7 +81,7 @@ def _mutex_of_the_watch(app: Outlast) -> Any:
 
 
 def _mutex_of_the_lock_file(app: Outlast) -> Any:
-    return store_of(app)._holding.own().lock_file._mutex
+    return store_of(app).engine._own.own().lock_file._mutex
 
 
 @pytest.mark.parametrize("mutex_of", [_mutex_of_the_watch, _mutex_of_the_lock_file])

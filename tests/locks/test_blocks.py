@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from outlast.store.sqlite.locking import Locking
 
 from outlast import LockHeld, LockLost, Outlast, Settings, StoreError
 from outlast.app import lock_renewal
 from outlast.errors import QueueStalled
+from outlast.store.ops.locks.locks import Locks
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 
@@ -70,7 +70,7 @@ def test_a_renewal_that_fails_is_tried_again_and_loses_nothing(
 ) -> None:
     app = make_app(heartbeat_interval_seconds=0.02)
     calls: list[int] = []
-    extend = Locking.extend_locks
+    extend = Locks.extend
 
     def stalls_twice(*args: object, **kwargs: object) -> object:
         calls.append(1)
@@ -78,7 +78,7 @@ def test_a_renewal_that_fails_is_tried_again_and_loses_nothing(
             raise QueueStalled(None, 1.0)
         return extend(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Locking, "extend_locks", stalls_twice)
+    monkeypatch.setattr(Locks, "extend", stalls_twice)
     with app.lock(ttl=100) as grant:
         clock.advance(50)
         wait_until(lambda: left_seconds(app) == 100)
@@ -240,7 +240,7 @@ def test_a_lock_that_arrives_after_its_object_was_closed_is_given_back(
 ) -> None:
     app, other = make_app(), make_app()
     other.open()
-    acquire = Locking.acquire_lock
+    acquire = Locks.acquire
 
     def closes_meanwhile(*args: object, **kwargs: object) -> object:
         answer = acquire(*args, **kwargs)  # type: ignore[arg-type]
@@ -248,7 +248,7 @@ def test_a_lock_that_arrives_after_its_object_was_closed_is_given_back(
         return answer
 
     app.open()
-    monkeypatch.setattr(Locking, "acquire_lock", closes_meanwhile)
+    monkeypatch.setattr(Locks, "acquire", closes_meanwhile)
     with pytest.raises(StoreError, match="was closed while a lock"):
         app.lock("x").acquire()
     assert other.locks() == []

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outlast.store.ops.lock_recovery import Looker, Rows, free_unheld
 
 from outlast import Outlast
 from outlast.store.ops import locks
+from outlast.store.ops.locks.recovery import Looker, Rows, free_unheld
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE
 from tests.locks.telling import Told
@@ -28,14 +28,14 @@ def test_a_healer_that_saw_an_expired_lock_does_not_free_it_under_its_next_holde
     app.lock("x", ttl=10, holder="first").acquire()
     clock.advance(10)
     store = store_of(app)
-    looker = Looker(store._folder, store.incarnation_id(), clock.now(), PATIENCE)
-    looked = store._read("looking", looker.look)
+    looker = Looker(store.engine._folder, store.engine.presence.own_id, clock.now(), PATIENCE)
+    looked = store.engine.read("looking", looker.look)
     assert looked.to_free(clock.now()) == 1
     second = app.lock("x", ttl=10, holder="second")
     assert second.acquire()
 
     def write(operation: Callable[..., Rows]) -> Rows:
-        return store._write("heal", operation)
+        return store.tasks._access.write("heal", operation)
 
     assert free_unheld(looker, looked, write) == 0
     second.check()
@@ -50,11 +50,11 @@ def test_a_renewal_that_comes_before_the_healer_writes_wins(
     lock.acquire()
     store, later = store_of(app), ManualClock()
     later.advance(10)
-    looker = Looker(store._folder, store.incarnation_id(), later.now(), PATIENCE)
-    looked = store._read("looking", looker.look)
+    looker = Looker(store.engine._folder, store.engine.presence.own_id, later.now(), PATIENCE)
+    looked = store.engine.read("looking", looker.look)
     clock.advance(9)
     assert lock.extend(10)
-    freed = free_unheld(looker, looked, lambda free: store._write("heal", free))
+    freed = free_unheld(looker, looked, lambda free: store.tasks._access.write("heal", free))
     assert freed == 0
     lock.check()
 

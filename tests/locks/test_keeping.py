@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from outlast.store.sqlite.locking import Locking
 
 from outlast import AsyncOutlast, LockLost, NamedLock, Outlast, Settings
+from outlast.store.ops.locks.locks import Locks
 from outlast.testing import ManualClock
 from tests.locks.test_blocks import LONG_SECONDS, left_seconds, wait_until
 
@@ -25,7 +25,7 @@ def test_a_renewal_that_meets_a_foreign_error_is_tried_again_too(
     """Whatever it was, it must not be the end of all renewing."""
     app = make_app(heartbeat_interval_seconds=0.02)
     calls: list[int] = []
-    extend = Locking.extend_locks
+    extend = Locks.extend
 
     def fails_once(*args: object, **kwargs: object) -> object:
         calls.append(1)
@@ -33,7 +33,7 @@ def test_a_renewal_that_meets_a_foreign_error_is_tried_again_too(
             raise OSError("too many open files")
         return extend(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Locking, "extend_locks", fails_once)
+    monkeypatch.setattr(Locks, "extend", fails_once)
     with app.lock(ttl=100) as grant:
         clock.advance(50)
         wait_until(lambda: left_seconds(app) == 100)
@@ -79,7 +79,7 @@ def test_a_renewal_that_is_cancelled_leaves_the_lock_with_its_holder(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the cancelled call was handed is given back; this was held before it."""
-    acquire = Locking.acquire_lock
+    acquire = Locks.acquire
     entered, may_go_on = threading.Event(), threading.Event()
 
     def waits(*args: object, **kwargs: object) -> object:
@@ -92,7 +92,7 @@ def test_a_renewal_that_is_cancelled_leaves_the_lock_with_its_holder(
             lock = app.lock("x", ttl=100)
             assert await lock.acquire()
             with monkeypatch.context() as patch:
-                patch.setattr(Locking, "acquire_lock", waits)
+                patch.setattr(Locks, "acquire", waits)
                 renewing = asyncio.create_task(lock.acquire())
                 while not entered.is_set():
                     await asyncio.sleep(0.005)

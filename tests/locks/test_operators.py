@@ -67,7 +67,7 @@ def test_a_look_at_locks_writes_nothing_and_makes_no_store(database: Path) -> No
         app.lock("x", ttl=0.001).acquire()
     looking = Outlast(database)
     before = database.read_bytes(), len(foreign_rows(database, "SELECT * FROM workers"))
-    assert looking.locks.all() == []
+    assert looking.locks() == []
     assert looking.current_lock() is None
     assert looking.is_lock_stale() is False
     looking.close()

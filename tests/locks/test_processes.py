@@ -275,18 +275,18 @@ def test_who_waits_writes_nothing_while_the_lock_is_held(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each commit of anybody is a reason to look, and none to stand in the writers' way."""
-    from outlast.store.sqlite.locking import Locking
+    from outlast.store.ops.locks.locks import Locks
 
     holder = app.lock()
     holder.acquire()
     asked: list[int] = []
-    acquire = Locking.acquire_lock
+    acquire = Locks.acquire
 
     def counted(*args: object, **kwargs: object) -> object:
         asked.append(1)
         return acquire(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Locking, "acquire_lock", counted)
+    monkeypatch.setattr(Locks, "acquire", counted)
     answers: list[bool] = []
     waiter = threading.Thread(target=lambda: answers.append(app.lock(wait=LONG_SECONDS).acquire()))
     waiter.start()

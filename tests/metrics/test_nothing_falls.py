@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import Lease, Outlast
-from outlast.store.ops import recovery_runs
+from outlast.store.ops.recovery import run_rows
 from outlast.testing import ManualClock
 from outlast_lab.inside import store_of
 from tests.metrics.reading import assert_none_fell, count_of, value_of
@@ -76,7 +76,7 @@ def test_each_of_a_batch_of_delayed_tasks_has_its_own_wait(
 def test_runs_that_are_forgotten_stay_counted(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery_runs, "RUNS_KEPT", 2)
+    monkeypatch.setattr(run_rows, "RUNS_KEPT", 2)
     app.open()
     before: dict[str, Any] = app.metrics()
     for _ in range(5):

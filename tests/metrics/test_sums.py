@@ -122,10 +122,10 @@ def test_two_that_sum_up_at_once_count_everything_once(app: Outlast, clock: Manu
     """Both have read the same rest; the second finds that its place is taken."""
     _a_history(app, clock)
     before, store = app.metrics(), store_of(app)
-    read = store._read("measuring", lambda tx: metrics.rest(tx, 1000))
+    read = store.engine.read("measuring", lambda tx: metrics.rest(tx, 1000))
     assert read is not None
-    assert store._write("fold", lambda tx: metrics.fold(tx, read))
-    assert not store._write("fold", lambda tx: metrics.fold(tx, read))
+    assert store.tasks._access.write("fold", lambda tx: metrics.fold(tx, read))
+    assert not store.tasks._access.write("fold", lambda tx: metrics.fold(tx, read))
     assert rising(app.metrics()) == rising(before)
 
 

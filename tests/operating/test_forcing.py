@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from outlast.store.sqlite.operating import Operating as SqliteOperating
 
 from outlast import InvalidInput, InvalidTransition, LeaseLost, Outlast, TaskNotFound
+from outlast.store.ops.operators import Operators as SqliteOperating
 from outlast.testing import ManualClock
 from tests.operating.stage import holds
 from tests.recovery.stage import rows

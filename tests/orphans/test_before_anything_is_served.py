@@ -187,7 +187,7 @@ def test_a_plan_and_a_dry_run_change_nothing_and_say_what_will_be_done(
     planned = {(one.task_id, one.to) for one in looking.recovery_plan()}
     dry = looking.recovery_stats()
     assert sums_of(database) == before
-    done = looking.recovery.heal()
+    done = looking.heal()
     assert planned == {(one.id, one.status) for one in looking.tasks()}
     looking.close()
     assert (dry.entries_reclaimed, dry.entries_failed) == (2, 1)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outlast.store.ops.orphans import judged_peers
 
 from outlast import Lease, Outlast, SecondSqliteCopy, StoreBusy, StoreReplaced
+from outlast.store.ops.recovery.orphans import judged_peers
 from tests.recovery.stage import by_hand, crash, holder, rows
 from tests.support.children import Child
 

@@ -31,7 +31,7 @@ def _recovers_until_told_to_die() -> None:
     import os
 
     from outlast import Outlast, Settings
-    from outlast.store.sqlite.transaction import Transaction, Values
+    from outlast.store.transaction import Transaction, Values
     from outlast.testing import ManualClock
     from tests.support.childside import die, hear, say
 

@@ -8,7 +8,7 @@ import pytest
 
 from outlast import Batch, Outlast
 from outlast.errors import DatabaseError, OutlastError, StoreBusy
-from outlast.store.ops import recovery_runs
+from outlast.store.ops.recovery import run_rows
 from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, by_hand, content, crash, holder, rows
@@ -161,7 +161,7 @@ def test_where_the_lock_failed_a_run_refuses_to_take_the_number_of_anothers(
     app = make_app()
     lose(app, database, 2)
     content_before = content(database)
-    monkeypatch.setattr(recovery_runs, "next_id", lambda tx: 1)
+    monkeypatch.setattr(run_rows, "next_id", lambda tx: 1)
     with pytest.raises(StoreBusy, match="another process has begun to recover"):
         app.recover()
     assert content(database) == content_before

@@ -66,7 +66,7 @@ def test_the_eight_steps_are_on_record_in_their_order(
 def test_what_each_step_does_is_done_in_that_order(
     make_app: Callable[..., Outlast], crashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outlast.store.ops import orphans, recovery, recovery_runs
+    from outlast.store.ops import orphans, recovery
     from outlast.store.sqlite import open, recovering
 
     done: list[str] = []
@@ -87,7 +87,7 @@ def test_what_each_step_does_is_done_in_that_order(
     watch(orphans, "judge")
     watch(recovery, "move_alike")
     watch(recovering, "check")
-    watch(recovery_runs, "end")
+    watch(run_rows, "end")
     make_app().open()
     once = list(dict.fromkeys(done))
     assert once == [

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from outlast import Outlast, RecoveryFailed, RecoveryReport
-from outlast.store.ops import recovery_runs
+from outlast.store.ops.recovery import run_rows
 from outlast.store.ops.recovery.recovery import Recovery
 from tests.recovery.stage import by_hand, content, crash, holder, rows, sessions_of
 from tests.support.children import Child
@@ -164,8 +164,8 @@ def test_the_session_of_one_who_serves_for_long_is_not_forgotten(
     make_app: Callable[..., Outlast], database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards a server beside a job that opens the store every minute, a thousand times over."""
-    monkeypatch.setattr(recovery_runs, "RUNS_KEPT", 3)
-    monkeypatch.setattr(recovery_runs, "TELLING_RUNS_KEPT", 1)
+    monkeypatch.setattr(run_rows, "RUNS_KEPT", 3)
+    monkeypatch.setattr(run_rows, "TELLING_RUNS_KEPT", 1)
     make_app().open().close()
     with holder(database) as server:
         server.hear()

@@ -10,8 +10,8 @@ import pytest
 
 from outlast import DatabaseError, InvalidInput, Outlast, ReportDocument
 from outlast.domain.recovery import RecoveredTask
-from outlast.store.ops import recovery_runs
-from outlast.store.ops.recovery import Healer
+from outlast.store.ops.recovery import run_rows
+from outlast.store.ops.recovery.healer import Healer
 from outlast.store.ops.recovery.runs import RecoveryRuns
 from outlast.store.store import Store
 from outlast.testing import ManualClock
@@ -352,8 +352,8 @@ def test_the_newest_report_outlives_any_number_of_runs_that_found_nothing(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each start is a run, each command that changes something among them."""
-    monkeypatch.setattr(recovery_runs, "RUNS_KEPT", 3)
-    monkeypatch.setattr(recovery_runs, "TELLING_RUNS_KEPT", 2)
+    monkeypatch.setattr(run_rows, "RUNS_KEPT", 3)
+    monkeypatch.setattr(run_rows, "TELLING_RUNS_KEPT", 2)
     first, second, third = (_crash_and_recover(app, clock) for _ in range(3))
     for _ in range(5):
         app.recover()

@@ -6,10 +6,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from outlast.store.ops.orphans import leases_ran_out
 
 from outlast import DatabaseError, LeaseLost, Outlast, Settings
 from outlast.clock import Instant
+from outlast.store.ops.recovery.orphans import leases_ran_out
 from outlast.store.sqlite.readers import Readers
 from outlast.testing import ManualClock
 from tests.seeds.crashing import copy_of, crash, facts

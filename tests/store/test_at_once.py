@@ -40,7 +40,7 @@ def test_what_needs_more_statements_has_them_in_one_transaction(
     app: Outlast, hand: Hand, more: dict[str, object]
 ) -> None:
     hand.run("CREATE TABLE notes (n)")
-    writer = store_of(app)._database.writer
+    writer = store_of(app).engine._database.writer
     before = writer.commits
     task = app.enqueue("work", **more)  # type: ignore[arg-type]
     assert writer.commits == before + 1
@@ -69,7 +69,7 @@ def test_the_locks_are_asked_for_before_anything_is_sent(
     real = FileGuard.locks_stand
 
     def asked(guard: FileGuard) -> bool:
-        connection = store_of(app)._database.writer._connection
+        connection = store_of(app).engine._database.writer._connection
         seen.append((connection.in_transaction, log.stat().st_size))
         return real(guard)
 
@@ -90,7 +90,7 @@ def test_it_is_not_taken_for_durable_inside_a_transaction_somebody_left_open(
 ) -> None:
     """Then the statement is no transaction by itself, and was only seemingly stored."""
     app.open()
-    connection = store_of(app)._database.writer._connection
+    connection = store_of(app).engine._database.writer._connection
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("INSERT INTO meta VALUES ('left', 'behind')")
     app.enqueue("work", id="t")
@@ -104,7 +104,7 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
     app: Outlast, monkeypatch: pytest.MonkeyPatch, is_sent: bool
 ) -> None:
     app.open()
-    writer = store_of(app)._database.writer
+    writer = store_of(app).engine._database.writer
     tries: list[str] = []
 
     def broken(text: str, values: object) -> None:
@@ -185,7 +185,7 @@ def test_the_gate_is_left_whatever_ends_a_commit(
 ) -> None:
     """Guards against an idle process that others wait for."""
     app.open()
-    path = store_of(app)._folder.gate
+    path = store_of(app).engine._folder.gate
 
     def struck(guard: FileGuard) -> bool:
         raise MemoryError

@@ -113,11 +113,11 @@ def test_a_constraint_error_surfaces_at_once_whatever_it_says(
     """Recognized by its class: this one's text speaks of a locked database."""
     hand.run('CREATE TABLE "notes" (n CONSTRAINT "database is locked (BUSY)" CHECK (n > 0))')
     sleeps = count_sleeps(0, lambda: None)
-    before = store_of(app)._database.writer.commits
+    before = store_of(app).engine._database.writer.commits
     with pytest.raises(DatabaseError, match=r"ConstraintError: CHECK .*database is locked"):
         app.enqueue("work", id="t", also=[("INSERT INTO notes VALUES (-1)", ())])
     assert sleeps == []
-    assert store_of(app)._database.writer.commits == before
+    assert store_of(app).engine._database.writer.commits == before
     assert hand.rows("SELECT id FROM tasks") == []
 
 
@@ -205,7 +205,7 @@ def test_appends_and_beats_ride_along_in_the_transaction_of_a_claim(
     app = make_app(heal_at_claim=False)
     app.enqueue_many("work", range(9))
     held = app.claim("w", limit=8)
-    writer = store_of(app)._database.writer
+    writer = store_of(app).engine._database.writer
     before = writer.commits
     acts: list[Callable[[], Any]] = [lambda: app.enqueue("work", id="leads").id]
     acts += [lease.renew for lease in held[:4]]

@@ -221,7 +221,7 @@ def test_a_fault_in_a_coroutines_operation_is_its_answer_and_is_met_once(
     store, runs = store_of(app.open()), list[str]()
 
     async def ask() -> None:
-        await store._submit("enqueue", faulty(runs), alone=alone)
+        await store.tasks._access.submit("enqueue", faulty(runs), alone=alone)
 
     with pytest.raises(Fault):
         asyncio.run(asyncio.wait_for(ask(), PATIENCE_SECONDS))
@@ -333,7 +333,7 @@ def test_a_thread_that_is_struck_while_it_starts_does_no_harm(
 def test_a_fault_in_one_member_reaches_its_own_caller_and_spares_the_others(app: Outlast) -> None:
     store, runs, go_on = store_of(app.open()), list[str](), threading.Event()
     first = threading.Thread(
-        target=store._submit("x", lambda tx: go_on.wait(PATIENCE_SECONDS)).result
+        target=store.tasks._access.submit("x", lambda tx: go_on.wait(PATIENCE_SECONDS)).result
     )
     first.start()
     await_more(lambda: int(store._queue.under_way is not None), 0)
@@ -341,7 +341,7 @@ def test_a_fault_in_one_member_reaches_its_own_caller_and_spares_the_others(app:
     async def ask() -> list[str]:
         async def one(run: Callable[[SqliteTransaction], object]) -> str:
             try:
-                return str(await store._submit("x", run))
+                return str(await store.tasks._access.submit("x", run))
             except Fault:
                 return "its own fault"
 

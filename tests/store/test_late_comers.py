@@ -58,13 +58,13 @@ def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwh
     app.enqueue_many("work", range(4))
     app.claim("w")
     store = store_of(app)
-    holding = store._holding
+    holding = store.engine._own
     old, real = holding.own(), OwnPresence.remember
 
     def overtaken(self: OwnPresence, worker: str, row: int, of: object) -> None:
         monkeypatch.setattr(OwnPresence, "remember", real)
         ending = {"incarnation": old.id, "state": "dead", "now": 0}
-        store._write("heal", lambda tx: tx.run("end_worker", ending))
+        store.tasks._access.write("heal", lambda tx: tx.run("end_worker", ending))
         assert len(app.claim("w")) == 1
         real(self, worker, row, of)  # type: ignore[arg-type]
 

@@ -14,8 +14,9 @@ import pytest
 
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.wakeups import sockets
-from outlast.store.sqlite.wakeups.listener import SocketListener, Topic
+from outlast.store.sqlite.wakeups.listener import SocketListener
 from outlast.store.sqlite.wakeups.notify import Wakeups
+from outlast.store.topics import Topic
 from tests.store.waking import DONE, SOON_SECONDS, WORK, make_folder, sockets_in
 from tests.support.children import Child
 
@@ -36,8 +37,8 @@ def _tells(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import hear, say
 
     wakeups = Wakeups(SideFolder(Path(path)))
@@ -50,8 +51,8 @@ def _waits(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import say
 
     with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
@@ -109,8 +110,8 @@ def _commits(path: str, board: str, rounds: int) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import say
 
     wakeups = Wakeups(SideFolder(Path(path)))

@@ -41,8 +41,8 @@ def _waits_for_its_end(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import say
 
     with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
@@ -182,8 +182,8 @@ def _waits_without_rights(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import hear, say
 
     if os.geteuid() == 0:
@@ -276,8 +276,8 @@ def _runs_out_of_descriptors(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import say
 
     work = frozenset({Topic.WORK})
@@ -317,8 +317,8 @@ def _forks(path: str) -> None:
     from pathlib import Path
 
     from outlast.store.sqlite.side_folder.side_folder import SideFolder
-    from outlast.store.sqlite.wakeups.listener import Topic
     from outlast.store.sqlite.wakeups.notify import Wakeups
+    from outlast.store.topics import Topic
     from tests.support.childside import say
 
     work = frozenset({Topic.WORK})

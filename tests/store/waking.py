@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.wakeups.listener import Topic
+from outlast.store.topics import Topic
 
 WORK, DONE = frozenset({Topic.WORK}), frozenset({Topic.DONE})
 

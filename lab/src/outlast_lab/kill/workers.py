@@ -137,7 +137,7 @@ def _has_ended(pid: int) -> bool:
 def seen_done(database: Path, at_least: int) -> set[str]:
     """The tasks that anybody could see to be done, once there are some; or when it takes long."""
     with closing(Outlast(database)) as looking:
-        await_that(lambda: looking.figures.counts()["completed"] >= at_least)
+        await_that(lambda: looking.counts()["completed"] >= at_least)
         return {task.id for task in looking.tasks("completed", limit=TASKS)}
 
 

@@ -1,12 +1,14 @@
 """A running transaction as the operations see it: named statements, bound values, rows back."""
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import apsw
 
-from outlast.store.sqlite.statements import shortened, sql, union_of
+from outlast.store.sqlite.statements import rows_of, shortened, sql, union_of
 from outlast.store.transaction import ROWS_AT_ONCE, Row, Values, chunks
 
 # Each is a prepared statement; what is missing to the next one is filled up with rows of nothing.
