@@ -12,6 +12,7 @@ from lab.tests.planted import planted
 from outlast_lab import io_faults
 from outlast_lab.experiment import Plan
 from outlast_lab.io_faults import pool, small_disks, stage
+from outlast_lab.stage import fork_server
 from outlast_lab.stored import foreign_stored
 
 COMMIT = "Writer._commit"
@@ -132,8 +133,8 @@ def test_a_small_disk_that_broke_something_is_kept(
 def test_a_stage_that_does_not_end_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_GOODBYE_SECONDS", 0.2)
-    with pool.Pool(tmp_path, 1) as stages:
-        (process,) = (one._process for one in stages._stages)
-        os.kill(process.pid, signal.SIGSTOP)
-    assert process.returncode == -signal.SIGKILL
+    monkeypatch.setattr(fork_server, "GOODBYE_SECONDS", 0.2)
+    with pool.stages(tmp_path, 1) as stages:
+        (server,) = stages._servers
+        os.kill(server.pid, signal.SIGSTOP)
+    assert server._process.returncode == -signal.SIGKILL

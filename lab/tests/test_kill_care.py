@@ -46,9 +46,10 @@ def test_no_folder_is_left_of_a_case_that_was_interrupted(tmp_path: Path) -> Non
 
 
 def test_an_interrupted_stage_ends_at_once_with_the_actor_it_waits_for(tmp_path: Path) -> None:
-    stage = Stage(tmp_path / "stage.log")
-    stage._ask("victim producer", str(tmp_path / "work.db"), str(tmp_path / "a.jsonl"), 0.5)
-    _, pid = stage._hear()
+    stage = Stage()
+    database, record = str(tmp_path / "work.db"), str(tmp_path / "a.jsonl")
+    stage.server.tell("victim producer", database, record, 0.5)
+    _, (_, pid) = stage.server.hear()
     stage.close(at_once=True)
     workers.await_that(lambda: workers._has_ended(pid))
     assert workers._has_ended(pid)

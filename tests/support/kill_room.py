@@ -14,7 +14,7 @@ MOST_TRIES = 30
 @contextmanager
 def a_room(folder: Path, seed: int = 1) -> Iterator[Room]:
     """A stage with a folder of its own."""
-    with Stage(folder / "stage.log") as stage:
+    with Stage() as stage:
         yield Room(stage, folder / "cases", seed)
 
 

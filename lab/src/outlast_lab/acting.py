@@ -5,7 +5,6 @@ it is sent one end of a socket; an actor then does what it hears there. So a rea
 own pid, locks and incarnation costs some milliseconds instead of the start of an interpreter.
 """
 
-import json
 import mmap
 import os
 import shutil
@@ -16,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,12 @@ from outlast.app.app import Outlast
 from outlast.clock import Clock, Instant, SystemClock
 from outlast.host import kernel
 from outlast.settings import Settings
-from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import ANSWERED, LEFT, Line, LineFile
+from outlast_lab.stage.forks import ready_to_fork
+from outlast_lab.stage.wire import Wire, serve
 from outlast_lab.stored import Rows, read_stored
 from outlast_lab.witness import Witness
 
-LONGEST_LETTER = 1 << 20
 LAST_PID = "/proc/sys/kernel/ns_last_pid"
 AT_THE_CLOCK = "at the clock"
 
@@ -257,26 +257,16 @@ def _host_clock() -> Callable[[], float]:
 # The company's side
 
 
-def serve(control_descriptor: int) -> None:
+def company(wire: Wire) -> None:
     """Fork an actor for each socket that comes, until nobody is there to send one."""
-    control = socket.socket(fileno=control_descriptor)
     ready_to_fork()
     # Nobody waits for actors here: the director sees them end by its own means.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        letter, descriptors, _, _ = socket.recv_fds(control, LONGEST_LETTER, 1)
-        if not letter:
-            return
-        request = json.loads(letter)
-        if not descriptors:
-            control.send(json.dumps(_clocks()).encode())
-            continue
-        pid = _fork(control, descriptors[0], request["pid"])
-        os.close(descriptors[0])
-        control.send(json.dumps({"pid": pid}).encode())
+    verbs: dict[str, Callable[..., Any]] = {"clocks": _clocks, "fork": partial(_fork, wire)}
+    serve(wire, verbs.__getitem__)
 
 
-def _fork(control: socket.socket, descriptor: int, wanted_pid: int | None) -> int:
+def _fork(control: Wire, descriptor: int, wanted_pid: int | None) -> int:
     company_pid = os.getpid()
     if wanted_pid is not None:
         # Where that is not allowed, the director sees that another pid came.
@@ -284,22 +274,12 @@ def _fork(control: socket.socket, descriptor: int, wanted_pid: int | None) -> in
             Path(LAST_PID).write_text(str(wanted_pid - 1), encoding="ascii")
     pid = os.fork()
     if pid == 0:
-        kernel.die_with_parent(company_pid)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        control.close()
         try:
-            _act(socket.socket(fileno=descriptor))
+            kernel.die_with_parent(company_pid)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            control.close()
+            serve(Wire(socket.socket(fileno=descriptor)), partial(getattr, Actor()))
         finally:
             os._exit(0)
+    os.close(descriptor)
     return pid
-
-
-def _act(wire: socket.socket) -> None:
-    actor = Actor()
-    while letter := wire.recv(LONGEST_LETTER):
-        verb, arguments, options = json.loads(letter)
-        try:
-            answer = ["answers", getattr(actor, verb)(*arguments, **options)]
-        except BaseException as error:
-            answer = ["raises", f"{type(error).__name__}: {error}"]
-        wire.send(json.dumps(answer).encode())

@@ -4,14 +4,10 @@ A company is started in whatever world its actors shall live in: with another wa
 namespaces of its own. What an actor does is in `acting`; here it is asked, stopped and ended.
 """
 
-import json
 import os
 import select
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +18,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from outlast.host import kernel
-from outlast_lab.acting import LONGEST_LETTER
+from outlast_lab.stage.fork_server import ForkServer, Lost
+from outlast_lab.stage.wire import RAISES, Wire
 
 PATIENCE_SECONDS = 30.0
 _GOODBYE_SECONDS = 5.0
@@ -44,7 +41,7 @@ class ActorRaised(Exception):
 class Actor:
     """One process that does what it is asked, and can be stopped and killed at any moment."""
 
-    def __init__(self, pid: int, own_pid: int, wire: socket.socket) -> None:
+    def __init__(self, pid: int, own_pid: int, wire: Wire) -> None:
         self.pid = pid
         self.own_pid = own_pid
         """The pid by which it knows itself."""
@@ -59,7 +56,7 @@ class Actor:
     def tell(self, verb: str, *arguments: Any, **options: Any) -> None:
         """Have it do something, whatever comes of it."""
         try:
-            self._wire.send(json.dumps([verb, arguments, options]).encode())
+            self._wire.send([verb, arguments, options])
         except OSError as error:
             raise NoAnswer(f"process {self.pid} is gone and cannot be asked: {error}") from None
 
@@ -68,21 +65,19 @@ class Actor:
         if not self.has_answered(within_seconds):
             raise NoAnswer(f"process {self.pid} gave no answer within {within_seconds:g} s")
         try:
-            letter = self._wire.recv(LONGEST_LETTER)
+            heard = self._wire.receive()
         except OSError as error:
             raise NoAnswer(f"process {self.pid} ended without an answer: {error}") from None
-        if not letter:
+        if heard is None:
             raise NoAnswer(f"process {self.pid} ended without an answer")
-        word, value = json.loads(letter)
-        if word == "raises":
+        word, value = heard[0]
+        if word == RAISES:
             raise ActorRaised(value)
         return value
 
     def has_answered(self, within_seconds: float = 0.0) -> bool:
         """Whether there is an answer to be had, or never will be."""
-        poll = select.poll()
-        poll.register(self._wire, select.POLLIN)
-        return bool(poll.poll(within_seconds * 1000))
+        return self._wire.has_something(within_seconds)
 
     def stop(self) -> None:
         """Stop it; returns once the kernel says that all of it stands still."""
@@ -182,9 +177,7 @@ def _signal_if_there(end: int, number: signal.Signals) -> None:
 class Company:
     """Makes actors, all in one world: by a prefix to the command, or by the environment.
 
-    `prelude` is a program that runs in the company before it makes anybody: the laboratory's own
-    tests plant their defects by it. A company is a session of its own, so that an interrupt from
-    the keyboard is heard by the laboratory alone.
+    `prelude` is a program that runs in the company before it makes anybody.
     """
 
     def __init__(
@@ -195,22 +188,13 @@ class Company:
     ) -> None:
         self.is_abandoned = False
         self._made: list[Actor] = []
-        # Not a pipe, for nobody reads it, and an actor with much to say would wait for a reader.
-        self._said = os.memfd_create("what a company says")
         self._mutex = threading.Lock()
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        program = f"{prelude}\nfrom outlast_lab.acting import serve\nserve({theirs.fileno()})\n"
-        with theirs:
-            self._process = subprocess.Popen(
-                [*prefix, sys.executable, "-P", "-c", program],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stderr=self._said,
-                start_new_session=True,
-            )
+        self._server = ForkServer(
+            "outlast_lab.acting:company", prefix=prefix, environment=environment, prelude=prelude
+        )
+        self._server.wire.give_up_after(PATIENCE_SECONDS)
         try:
-            self.clocks: dict[str, float] = self._ask({})
+            self.clocks: dict[str, float] = self._ask("clocks")
         except BaseException:
             self.close()
             raise
@@ -239,35 +223,22 @@ class Company:
             made.close()
 
     def _forked(self, pid: int | None) -> Actor:
-        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        mine, theirs = Wire.pair()
         with theirs, self._mutex:
-            told = int(self._ask({"pid": pid}, theirs.fileno())["pid"])
+            told = int(self._ask("fork", pid, descriptors=[theirs.fileno()]))
             made = Actor(self._seen_from_here(told), told, mine)
             self._made.append(made)
         return made
 
-    def _ask(self, request: dict[str, Any], *descriptors: int) -> Any:
-        letter = json.dumps(request).encode()
+    def _ask(self, verb: str, *arguments: Any, descriptors: Sequence[int] = ()) -> Any:
         try:
-            socket.send_fds(self._control, [letter], list(descriptors))
-            self._control.settimeout(PATIENCE_SECONDS)
-            answer = self._control.recv(LONGEST_LETTER)
-        except OSError as error:
-            raise NoAnswer(f"a company did not begin: {error}: {self._last_words()}") from None
-        if not answer:
-            raise NoAnswer(f"a company did not begin: {self._last_words()}")
-        return json.loads(answer)
-
-    def _last_words(self) -> str:
-        self._process.kill()
-        self._process.wait(_GOODBYE_SECONDS)
-        length = os.fstat(self._said).st_size
-        said = os.pread(self._said, length, 0).decode(errors="replace").strip()
-        return said.splitlines()[-1] if said else ""
+            return self._server.ask(verb, *arguments, descriptors=descriptors)
+        except Lost as error:
+            raise NoAnswer(f"a company did not begin: {error}") from None
 
     def _seen_from_here(self, pid: int) -> int:
         """The pid by which this process knows an actor of a company with pids of its own."""
-        for one in _descendants_of_who_may_be_gone(self._process.pid):
+        for one in _descendants_of_who_may_be_gone(self._server.pid):
             status = kernel.read_text(f"/proc/{one}/status") or ""
             for line in status.splitlines():
                 name, *pids = line.split()
@@ -278,29 +249,15 @@ class Company:
     def abandon(self) -> None:
         """End all of them at once, whoever still waits for their answers."""
         self.is_abandoned = True
-        self._process.kill()
+        self._server.kill()
 
     def close(self) -> None:
         """End all of them; a company ends by itself when nobody can ask it any more."""
         with ExitStack() as stack:
-            stack.callback(self._close_said)
-            stack.callback(self._await_end)
-            stack.callback(self._control.close)
+            stack.callback(self._server.close, _GOODBYE_SECONDS)
             for one in self._made:
                 stack.callback(one.close)
             self._made.clear()
-
-    def _close_said(self) -> None:
-        if self._said >= 0:
-            os.close(self._said)
-            self._said = -1
-
-    def _await_end(self) -> None:
-        try:
-            self._process.wait(_GOODBYE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(_GOODBYE_SECONDS)
 
 
 def played_at_once(

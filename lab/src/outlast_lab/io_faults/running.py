@@ -11,9 +11,10 @@ from outlast_lab.experiment import Finding, Findings, Plan
 from outlast_lab.io_faults import small_disks
 from outlast_lab.io_faults.choosing import in_order, share_of, some_of_each_kind
 from outlast_lab.io_faults.faults import Case, case_of, unharmed, unharmed_life
-from outlast_lab.io_faults.pool import Pool
+from outlast_lab.io_faults.pool import stages
 from outlast_lab.io_faults.switch import Counted
 from outlast_lab.lives import LIVES
+from outlast_lab.stage.pool import Order, Pool
 
 NATURAL_CASES = 600
 _CALLS_FOR_A_DISK = 20
@@ -44,7 +45,7 @@ def fail_calls(plan: Plan, life: str, share: int = 0, of: int = 1) -> Findings:
     findings = Findings("io", 0, [], 0.0, plan.seed)
     with (
         tempfile.TemporaryDirectory(dir=plan.folder, prefix="io-") as folder,
-        Pool(Path(folder), 1) as pool,
+        stages(Path(folder), 1) as pool,
     ):
         counted = _count(pool, [life], plan, findings)
         cases = share_of(in_order(counted, plan.seed), share, of)
@@ -57,7 +58,7 @@ def _fail_calls(plan: Plan, folder: Path, findings: Findings) -> None:
     """One case, or as many of all as there is time for."""
     one_life = unharmed_life(plan.case) if plan.case else None
     chosen = [one_life or case_of(plan.case).life] if plan.case else list(LIVES)
-    with Pool(folder, 1 if plan.case else 0) as pool:
+    with stages(folder, 1 if plan.case else 0) as pool:
         counted = _count(pool, chosen, plan, findings)
         if one_life is not None:
             findings.cases += 1
@@ -77,8 +78,9 @@ def _played(pool: Pool, cases: list[Case], plan: Plan, findings: Findings) -> Co
         wanted = findings.cases + wanted
     at_once, is_over = list(islice(chosen, _missing(wanted, findings, len(first)))), _never
     while at_once:
-        for text, answer in pool.ask_all("play", [str(case) for case in at_once], is_over):
-            _note(plan, findings, text, answer, figures)
+        orders = (Order("play", {"text": str(case)}) for case in at_once if not is_over())
+        for order, answer in pool.do(orders):
+            _note(plan, findings, order.arguments["text"], answer, figures)
             if figures[_PLAYED] % 50 == 0:
                 told = f"{figures[_PLAYED]} calls failed, {len(findings.violations)} violations"
                 plan.progress(told)
@@ -105,7 +107,9 @@ def _count(
 ) -> dict[str, list[Counted]]:
     """The calls of each life that nothing befalls, which must be as good as it gets."""
     counted = {}
-    for life, (calls, violations, left) in pool.ask_all("prepare", lives):
+    orders = (Order("prepare", {"life": life}) for life in lives)
+    for order, (calls, violations, left) in pool.do(orders):
+        life = order.arguments["life"]
         counted[life] = [Counted(*call) for call in calls]
         if violations:
             evidence = plan.keep_evidence(unharmed(life), [Path(left)])

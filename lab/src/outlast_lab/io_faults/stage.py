@@ -1,29 +1,24 @@
-"""The process in which cases are played: it has imported all, opened nothing, and forks for each.
-
-It is told of cases line by line on its standard input, and answers each with a line of JSON.
-"""
+"""The fork server in which cases are played: it forks for each, and judges what that leaves."""
 
 import json
 import logging
 import os
 import shutil
-import signal
-import sys
 import tempfile
-import traceback
 import zlib
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from outlast_lab.aftermath import after_reopening
-from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import ANSWERED, Line, LineFile, read_lines
 from outlast_lab.io_faults import trial
 from outlast_lab.io_faults.faults import DEADLY, Fault, case_of
 from outlast_lab.io_faults.judging import Left, judge, read_copy
 from outlast_lab.lives import LIVES
 from outlast_lab.set_clock import SetClock
+from outlast_lab.stage.forks import in_a_fork, ready_to_fork
+from outlast_lab.stage.wire import Wire, serve
 from outlast_lab.telling import Listening
 
 PATIENCE_SECONDS = 40
@@ -51,7 +46,9 @@ class Stage:
         base = self._base(life)
         base.mkdir(parents=True)
         record = self._record(life)
-        _in_a_process(lambda: LIVES[life].before(base / DATABASE, LineFile(record).write))
+        before = partial(LIVES[life].before, base / DATABASE, LineFile(record).write)
+        if (error := in_a_fork(before, PATIENCE_SECONDS).error) is not None:
+            raise RuntimeError(f"the life {life!r} cannot begin: {error}")
         record.touch()
         told = self._play(life, None)
         return [told["notes"].get("counted", []), told["violations"], told["evidence"]]
@@ -70,7 +67,7 @@ class Stage:
         record = place / "history.jsonl"
         database = place / "store" / DATABASE
         inode = database.stat().st_ino if database.exists() else None
-        status = _in_a_process(lambda: trial.live(life, database, fault, str(record)))
+        ended = in_a_fork(partial(trial.live, life, database, fault, str(record)), PATIENCE_SECONDS)
         # Before anybody reads it or opens it: that changes what the case has left.
         self._kept += 1
         evidence = self._folder / "evidence" / f"{os.getpid()}-{self._kept}"
@@ -79,8 +76,9 @@ class Stage:
         notes = {line[1]: line[2] for line in lines if line[0] == trial.NOTE}
         told = [line for line in lines if line[0] != trial.NOTE]
         is_deadly = fault is not None and fault.how_long == DEADLY
-        left = Left(self._before(life) + told, notes, status, database, inode, is_deadly)
-        found = judge(left)
+        left = Left(self._before(life) + told, notes, ended.status, database, inode, is_deadly)
+        found = [] if ended.error is None else [f"it raised {ended.error}"]
+        found += judge(left)
         if is_deadly or zlib.crc32(str(fault).encode()) % _OPENED_OF == 0:
             found += _reopened(database)
         answer = _summary(told, notes, found)
@@ -124,40 +122,18 @@ def _reopened(database: Path) -> list[str]:
         found = after_reopening(database, SetClock(_DAYS_LATER), read_copy)
         verdict.write_text(json.dumps([str(one) for one in found]), encoding="utf-8")
 
-    _in_a_process(reopen)
+    in_a_fork(reopen, PATIENCE_SECONDS)
     if not verdict.exists():
         return ["it could not be opened twice"]
     found: list[str] = json.loads(verdict.read_text(encoding="utf-8"))
     return found
 
 
-def _in_a_process(act: Callable[[], None]) -> int:
-    """How a forked process ended that did this, and was then killed if it was still there."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(PATIENCE_SECONDS)
-        try:
-            act()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
-
-
-def main() -> None:
+def main(wire: Wire, folder: str) -> None:
     """Serve until nobody asks any more."""
     logging.disable(logging.CRITICAL)
     # A disk that stays broken has nothing more to tell.
     Listening.patience_seconds = 1.0
-    stage = Stage(Path(sys.argv[1]))
+    stage = Stage(Path(folder))
     stage.warm_up()
-    for line in sys.stdin:
-        verb, what = json.loads(line)
-        answer = stage.prepare(what) if verb == "prepare" else stage.play(what)
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+    serve(wire, partial(getattr, stage))

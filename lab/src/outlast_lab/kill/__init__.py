@@ -42,7 +42,7 @@ def run(plan: Plan) -> Findings:
     met = 0
     if plan.case is not None:
         case_named(plan.case)
-    with _quiet(), Stage(plan.folder / "stage.log") as stage:
+    with _quiet(), Stage() as stage:
         room = Room(stage, plan.folder / "cases", plan.seed)
         for text, case in _chosen(room, plan, figures):
             plan.progress(f"{met} cases, {figures['kills']} kills: {text}")

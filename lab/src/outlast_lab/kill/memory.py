@@ -5,12 +5,12 @@ another place for each limit. The process itself is kept to a little more than i
 the kernel. And a process that grows past a limit is killed, as the kernel kills.
 """
 
-import os
 import re
 import resource
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -31,6 +31,7 @@ from outlast_lab.kill.speech import LINE, PATIENCE_SECONDS, RAISED, SHORT, say
 from outlast_lab.kill.victims import produces
 from outlast_lab.lives import LIVES
 from outlast_lab.set_clock import SetClock
+from outlast_lab.stage.forks import in_a_fork
 
 KIND = "memory"
 ENGINE, PROCESS, KILLED = "engine", "process", "killed"
@@ -55,7 +56,8 @@ _NAME = re.compile(rf"{KIND} (({ENGINE}|{PROCESS}) ({'|'.join(_LIVES)})/\d+ KiB|
 def starve(kind: str, life: str, database: str, limit_kib: int) -> None:
     """Live a life with too little memory, then without a limit."""
     path = Path(database)
-    _before(life, path)
+    before = in_a_fork(partial(LIVES[life].before, path, _write), PATIENCE_SECONDS)
+    assert before.error is None, before.error
     with_limit = _engine_limit if kind == ENGINE else _process_limit
     with_limit(limit_kib * _KIB)
     try:
@@ -64,17 +66,6 @@ def starve(kind: str, life: str, database: str, limit_kib: int) -> None:
         # The driver itself cannot go on: this life is over, as if it had been killed.
         with_limit(None)
         say([SHORT, life])
-
-
-def _before(life: str, path: Path) -> None:
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(PATIENCE_SECONDS)
-        try:
-            LIVES[life].before(path, _write)
-        finally:
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(pid, 0)
 
 
 def _engine_limit(bytes_more: int | None) -> None:

@@ -1,59 +1,51 @@
-"""The stage itself: the program that forks a process for every act and says how it ended."""
+"""The fork server of killed lives: it forks for every act, and answers how that ended."""
 
-import os
-import signal
-import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from outlast import probes
-from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import Line
 from outlast_lab.kill import commands, memory, victims, workers
 from outlast_lab.kill.speech import (
     LINE,
-    OVER,
     PATIENCE_SECONDS,
     PROBE,
     RAISED,
     REACHED,
     STATE,
     die,
-    hear,
     say,
+    speak_to,
 )
 from outlast_lab.kill.state import own_state
 from outlast_lab.kill.writes import watch_writes
 from outlast_lab.lives import Life
 from outlast_lab.recovery_lives import ALL_LIVES
+from outlast_lab.stage.forks import in_a_fork, ready_to_fork
+from outlast_lab.stage.wire import Wire, serve
 
 
-def serve() -> None:
+def main(wire: Wire) -> None:
     """One act after another, each in a process of its own."""
+    speak_to(wire)
     ready_to_fork()
-    while (request := hear()) is not None:
-        act, *arguments = request
-        say([OVER, in_a_process(partial(ACTS[act], *arguments))])
+    serve(wire, lambda act: partial(_act, ACTS[act]))
 
 
-def in_a_process(act: Callable[[], None]) -> int:
-    """Run an act in a forked process, which ends by SIGKILL at the latest when it is done."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(PATIENCE_SECONDS)
-        try:
-            act()
-        except BaseException:
-            say([RAISED, traceback.format_exc()])
-        die()
-    return os.waitpid(pid, 0)[1]
+def _act(act: Callable[..., None], *arguments: Any) -> int:
+    """The wait status of the fork that did it, and what it raised has been said."""
+    ended = in_a_fork(partial(act, *arguments), PATIENCE_SECONDS)
+    if ended.error is not None:
+        say([RAISED, ended.error])
+    return ended.status
 
 
 def rehearse(name: str, database: str) -> None:
     """A life from its beginning to its end, with all it passes."""
     path = Path(database)
-    in_a_process(partial(ALL_LIVES[name].before, path, _write))
+    _act(ALL_LIVES[name].before, path, _write)
     say([STATE, own_state(path)])
     _live(ALL_LIVES[name], path, partial(_tell, path))
 
@@ -61,7 +53,7 @@ def rehearse(name: str, database: str) -> None:
 def play(name: str, database: str, probe: str, nth: int) -> None:
     """A life until it passes a probe for the nth time."""
     path = Path(database)
-    in_a_process(partial(ALL_LIVES[name].before, path, _write))
+    _act(ALL_LIVES[name].before, path, _write)
     _live(ALL_LIVES[name], path, killing_at(probe, nth))
 
 
@@ -126,6 +118,3 @@ ACTS: dict[str, Callable[..., None]] = {
     **commands.ACTS,
     **memory.ACTS,
 }
-
-if __name__ == "__main__":
-    serve()

@@ -1,12 +1,12 @@
-"""How the processes on the stage talk: one JSON value a line, each line by one write."""
+"""What the processes of killed lives tell the experiment, by the wire of their fork server."""
 
-import json
 import os
 import signal
-import sys
 from typing import Any
 
-OVER, READY, REACHED, RAISED = "over", "ready", "reached", "raised"
+from outlast_lab.stage.wire import SAYS, Wire
+
+READY, REACHED, RAISED = "ready", "reached", "raised"
 PROBE, STATE, LINE = "probe", "state", "line"
 SHORT = "short of memory"
 
@@ -14,16 +14,18 @@ SHORT = "short of memory"
 PATIENCE_SECONDS = 60
 
 
+_audience: list[Wire] = []
+
+
+def speak_to(wire: Wire) -> None:
+    """Let this process and its forks be heard there."""
+    _audience[:] = [wire]
+
+
 def say(value: Any) -> None:
     """Say something to the experiment; a process that is killed has said it whole or not at all."""
-    sys.stdout.write(json.dumps(value) + "\n")
-    sys.stdout.flush()
-
-
-def hear() -> Any:
-    """The next request, or None when there are no more."""
-    line = sys.stdin.readline()
-    return json.loads(line) if line else None
+    for wire in _audience:
+        wire.send([SAYS, value])
 
 
 def die() -> None:

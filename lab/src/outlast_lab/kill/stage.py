@@ -1,14 +1,7 @@
-"""Where lives are played: a process that has imported all and opened nothing, and forks the actors.
+"""Where lives are played and killed: the experiment's end of the fork server in `serving`."""
 
-An actor costs some milliseconds instead of the start of an interpreter. It is a process as any
-other: it has its own pid and its own locks, and it ends by SIGKILL.
-"""
-
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from outlast_lab.history import Line
-from outlast_lab.kill.speech import LINE, OVER, PROBE, RAISED, REACHED, READY, STATE
+from outlast_lab.kill.speech import LINE, PROBE, RAISED, REACHED, READY, STATE
 from outlast_lab.kill.state import State
-
-_GOODBYE_SECONDS = 10
+from outlast_lab.stage.fork_server import ForkServer, Raised
+from outlast_lab.stage.wire import RAISES, SAYS
 
 
 class Rehearsal(NamedTuple):
@@ -52,18 +45,8 @@ class Death(NamedTuple):
 class Stage:
     """The experiment's end of it: asks for actors and hears what became of them."""
 
-    def __init__(self, troubles: Path) -> None:
-        self._troubles = troubles.open("ab")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "outlast_lab.kill.serving"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._troubles,
-            text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
-            # A group of its own, so that it can be ended with all that it started.
-            process_group=0,
-        )
+    def __init__(self) -> None:
+        self.server = ForkServer("outlast_lab.kill.serving:main")
 
     # Lives
 
@@ -81,67 +64,41 @@ class Stage:
 
     def perform(self, act: str, *arguments: Any) -> tuple[list[Any], int]:
         """An act from its beginning to its end: all that was said, and the wait status."""
-        self._ask(act, *arguments)
+        self.server.tell(act, *arguments)
+        return self._rest()
+
+    def _rest(self) -> tuple[list[Any], int]:
         said = []
-        while (line := self._hear())[0] != OVER:
-            said.append(line)
-        return said, line[1]
+        while (heard := self.server.hear())[0] == SAYS:
+            said.append(heard[1])
+        if heard[0] == RAISES:
+            raise Raised(heard[1])
+        return said, heard[1]
 
     # Victims of random moments
 
     @contextmanager
     def acting(self, act: str, *arguments: Any) -> Iterator["Actor"]:
         """An act that goes on until it is killed or ends; on leaving it has ended."""
-        self._ask(act, *arguments)
-        word, value = self._hear()
-        if word != READY:
+        self.server.tell(act, *arguments)
+        word, value = self.server.hear()
+        if word != SAYS or value[0] != READY:
             raise AssertionError(f"{act} did not begin: {value}")
-        actor = Actor(value)
+        actor = Actor(value[1])
         try:
             yield actor
         finally:
             actor.kill()
             try:
-                said = []
-                while (line := self._hear())[0] != OVER:
-                    said.append(line)
-                actor.death = _death(said, line[1])
+                actor.death = _death(*self._rest())
             finally:
                 actor.forget()
-
-    def _ask(self, *request: Any) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-
-    def _hear(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._process.wait(_GOODBYE_SECONDS)
-            raise AssertionError(f"the stage is gone: see {self._troubles.name}")
-        return json.loads(line)
 
     def close(self, at_once: bool = False) -> None:
         """Let the forking process go, or end it at once with whatever it has under way."""
         if at_once:
-            self._end_group()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
-        try:
-            self._process.wait(_GOODBYE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._end_group()
-            self._process.wait()
-        self._troubles.close()
-
-    def _end_group(self) -> None:
-        """To be called while the stage is not waited for: until then the number is its own."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self.server.kill()
+        self.server.close()
 
     def __enter__(self) -> "Stage":
         return self

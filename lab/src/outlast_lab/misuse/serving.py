@@ -1,9 +1,8 @@
-"""The stage's own end: a process that has opened nothing and forks one for each case.
+"""The fork server of misuse: each case is played in a fork, and judged in another.
 
-`python -m outlast_lab.misuse.serving` with the pid of its parent reads a request a line and answers
-with a verdict a line. What a case opens, locks and breaks ends with its process, and a case that
-hangs is ended with all that it started. Nothing of this outlives the laboratory: SIGTERM ends stage
-and case, and the kernel ends both when their parent is gone.
+What a case opens, locks and breaks ends with its process, and a case that hangs is ended with all
+that it started. Nothing of this outlives the laboratory: SIGTERM ends server and case, and the
+kernel ends both when their parent is gone.
 """
 
 import json
@@ -20,12 +19,13 @@ from typing import Any
 
 from outlast.host import kernel
 from outlast_lab.aftermath import after_reopening
-from outlast_lab.forking import ready_to_fork
 from outlast_lab.history import read_history
 from outlast_lab.invariants import violations
 from outlast_lab.misuse.cases import CASES
 from outlast_lab.misuse.scene import Broken, Case, NotHere, Scene
 from outlast_lab.misuse.stage import CASE_SECONDS
+from outlast_lab.stage.forks import ready_to_fork
+from outlast_lab.stage.wire import Wire, serve
 from outlast_lab.stored import copied_stored
 from outlast_lab.wholeness import violations_of_file
 
@@ -36,17 +36,18 @@ _steps: list[int] = []
 """The pid of the step that is under way, if one is; it is not reaped while it stands here."""
 
 
-def serve() -> None:
+_wires: list[Wire] = []
+"""How the laboratory asks; no case may keep it from seeing that the server has ended."""
+
+
+def main(wire: Wire, parent_pid: int) -> None:
     """One case after another, each in a process of its own."""
-    kernel.die_with_parent(int(sys.argv[1]))
+    kernel.die_with_parent(parent_pid)
+    _wires.append(wire)
     signal.signal(signal.SIGTERM, _leave)
     # Now, for processes that give up their rights cannot read modules everywhere.
     ready_to_fork()
-    for line in sys.stdin:
-        name, folder = json.loads(line)
-        answer = json.dumps(_verdict(CASES[name], Path(folder)))
-        sys.stdout.write(answer + "\n")
-        sys.stdout.flush()
+    serve(wire, {"play": lambda name, folder: _verdict(CASES[name], Path(folder))}.__getitem__)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
@@ -109,6 +110,8 @@ def in_a_process(folder: Path, step: str, act: Callable[[], list[str]]) -> dict[
 def _be_the_step(folder: Path, answer: Path, act: Callable[[], list[str]]) -> None:
     """The forked process: it says what it found and ends as programs do."""
     os.setsid()
+    for wire in _wires:
+        wire.close()
     errors = os.open(folder / "errors.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(errors, 2)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -149,7 +152,3 @@ def _end(pid: int) -> None:
     for kill in (os.killpg, os.kill):
         with suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    serve()

@@ -3,18 +3,16 @@
 import os
 import shutil
 import signal
-import sys
-import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from outlast.host import kernel
 from outlast_lab.history import Line, LineFile, Write, read_lines
 from outlast_lab.power import carelessness
 from outlast_lab.power.own_lives import ALL_LIVES
 from outlast_lab.power.recorder import record
 from outlast_lab.power.recording import EventLog, Recording, keep_base
+from outlast_lab.stage.forks import in_a_fork
 
 PLACE = ("made for", "the store")
 """The folders in which it lies. Nobody has made them, so Outlast does."""
@@ -42,7 +40,7 @@ def record_life(name: str, folder: Path, synchronous: str = FULL) -> Recording:
     database = folder.joinpath(*PLACE, DATABASE)
     folder.mkdir(parents=True)
     before = folder / "then.jsonl"
-    in_a_process(partial(_make_base, life.before, database, before))
+    driven(partial(_make_base, life.before, database, before))
     lines = read_lines(before) if before.exists() else []
     return record_driven(life.live, database, folder, lines, synchronous)
 
@@ -55,7 +53,7 @@ def record_driven(
     side = database.with_name(f"{database.name}{SIDE}")
     if side.exists():
         shutil.copytree(side, folder / SIDE_BEFORE, ignore=_sockets)
-    in_a_process(partial(_play, live, database, folder / "events", synchronous))
+    driven(partial(_play, live, database, folder / "events", synchronous))
     return Recording.load(folder)
 
 
@@ -71,29 +69,11 @@ def _play(live: Live, database: Path, events: Path, synchronous: str) -> None:
     live(database, log.tell)
 
 
-def in_a_process(act: Callable[[], None]) -> None:
-    """Do something in a fork of this process, which is killed at its end.
-
-    This process must have no threads and no store open.
-    """
-    reading, writing = os.pipe()
-    parent_pid = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        kernel.die_with_parent(parent_pid)
-        signal.alarm(_PATIENCE_SECONDS)
-        try:
-            act()
-        except BaseException:
-            os.write(writing, traceback.format_exc().encode())
-        sys.stderr.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.close(writing)
-    with open(reading, "rb") as trouble:
-        told = trouble.read()
-    status = os.waitpid(pid, 0)[1]
-    if told or os.WTERMSIG(status) != signal.SIGKILL:
-        words = told.decode().strip().splitlines()[-1:]
+def driven(act: Callable[[], None]) -> None:
+    """Do something in a fork of this process, to its end."""
+    ended = in_a_fork(act, _PATIENCE_SECONDS)
+    if ended.error is not None or os.WTERMSIG(ended.status) != signal.SIGKILL:
+        words = (ended.error or "").strip().splitlines()[-1:]
         raise DrivenFailed(f"it did not come to its end: {words}")
 
 

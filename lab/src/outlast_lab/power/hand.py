@@ -1,23 +1,19 @@
-"""One of the processes that do the work: it plays lives, judges images and opens some by Outlast.
-
-It has no threads and opens no store itself, so it may fork for everything that does. It reads
-orders as lines of JSON and answers each by a line.
-"""
+"""One of the fork servers that do the work: lives played, images judged, some opened by Outlast."""
 
 import json
 import logging
-import os
 import shutil
-import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from outlast_lab.forking import ready_to_fork
 from outlast_lab.power.driving import DATABASE, FULL, PLACE, SIDE, DrivenFailed, record_life
 from outlast_lab.power.judging import Judge
 from outlast_lab.power.recording import Recording
 from outlast_lab.power.reopening import Reopening
+from outlast_lab.stage.forks import ready_to_fork
+from outlast_lab.stage.wire import Wire, serve
 
 LYING = "lying sync"
 REFERENCE = "reference.json"
@@ -77,26 +73,16 @@ class Hand:
         return self._judges[folder]
 
 
-def serve(images: Path) -> None:
+def main(wire: Wire, folder: str) -> None:
     """Do what is ordered until nobody orders any more."""
+    images = Path(folder)
     logging.getLogger("outlast").addHandler(logging.NullHandler())
     ready_to_fork()
-    hand = Hand(images)
-    # What is told goes to the one who ordered; nothing else may come between.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
     try:
-        for line in sys.stdin:
-            order, arguments = json.loads(line)
-            answers.write(json.dumps(getattr(hand, order)(**arguments)) + "\n")
-            answers.flush()
+        serve(wire, partial(getattr, Hand(images)))
     finally:
         # Whoever ordered may have been killed, and then nobody else takes this away.
         shutil.rmtree(images, ignore_errors=True)
         with suppress(OSError):
             if not any(one.is_dir() for one in images.parent.iterdir()):
                 shutil.rmtree(images.parent, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]))

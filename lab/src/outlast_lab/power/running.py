@@ -19,11 +19,12 @@ from outlast_lab.power.choices import (
 )
 from outlast_lab.power.disk import Player
 from outlast_lab.power.hand import LYING
-from outlast_lab.power.hands import Hands, Order
+from outlast_lab.power.hands import Hands
 from outlast_lab.power.own_lives import ALL_LIVES
 from outlast_lab.power.recording import Recording
 from outlast_lab.power.reopening import SECOND_CUTS
 from outlast_lab.power.tally import Tally
+from outlast_lab.stage.pool import Order
 
 NATURAL_CASES = 5000
 CASES_OF_A_LIFE = 600
