@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import InvalidInput
-from outlast_lab.clock import running
-from outlast_lab.clock.cases import CASES, OWN, SCRIPTS, STEADY, Case
-from outlast_lab.clock.worlds import FAKETIME_VARIABLE, Missing, World, faketime_library
 from outlast_lab.experiment import Findings, Plan
+from outlast_lab.experiments.clock import running
+from outlast_lab.experiments.clock.cases import CASES, OWN, SCRIPTS, STEADY, Case
+from outlast_lab.experiments.clock.worlds import FAKETIME_VARIABLE, Missing, World, faketime_library
 
 SHARES = 4
 

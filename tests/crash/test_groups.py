@@ -22,12 +22,12 @@ from outlast import (
     probes,
 )
 from outlast.app.aio.lease import AsyncLease
-from outlast_lab.chaos.crowd import result_of
-from outlast_lab.history import read_history
-from outlast_lab.invariants import violations
-from outlast_lab.kill.writes import HALF, WHOLE
-from outlast_lab.stored import foreign_stored
-from outlast_lab.witness import Witness
+from outlast_lab.experiments.chaos.crowd import result_of
+from outlast_lab.experiments.kill.writes import HALF, WHOLE
+from outlast_lab.judge.foreign_reader import foreign_stored
+from outlast_lab.judge.invariants import violations
+from outlast_lab.record.history import read_history
+from outlast_lab.record.recorder import Witness
 from tests.crash.test_crowd import drain, refusals_but_of_lost_leases
 from tests.store.hand import store_of
 from tests.support.children import Child
@@ -136,7 +136,7 @@ def _forms_a_group_on_a_failing_disk(
 ) -> None:
     """Between two probes the log cannot be written; a small cache writes it early."""
     from outlast import OutcomeUnknown, Outlast, probes
-    from outlast_lab.kill.writes import watch_writes
+    from outlast_lab.experiments.kill.writes import watch_writes
     from tests.store.hand import store_of
     from tests.support.childside import say
     from tests.support.grouping import in_one_group
@@ -244,8 +244,8 @@ def _works_by_threads_and_coroutines(path: str, folder: str, worker: str) -> Non
     import threading
 
     from outlast import AsyncOutlast, Outlast
-    from outlast_lab.history import LineFile
-    from outlast_lab.witness import Witness
+    from outlast_lab.record.history import LineFile
+    from outlast_lab.record.recorder import Witness
     from tests.crash.test_crowd import work_until
     from tests.crash.test_groups import work_in_coroutines
     from tests.support.childside import hear, say

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast_lab.kill.writes import HALF, WHOLE
+from outlast_lab.experiments.kill.writes import HALF, WHOLE
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_statuses
 from tests.support.snapshots import foreign_snapshot
@@ -15,7 +15,7 @@ from tests.support.snapshots import foreign_snapshot
 def _meets_a_failing_disk(path: str, point: str, code: int, verb: str) -> None:
     """The write of the frame that ends the commit fails, with half or all of it in the file."""
     from outlast import OutcomeUnknown, Outlast, probes
-    from outlast_lab.kill.writes import watch_writes
+    from outlast_lab.experiments.kill.writes import watch_writes
     from tests.support.childside import hear, say
 
     failing = False

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from outlast import Outlast
-from outlast_lab.chaos.crowd import result_of
+from outlast_lab.experiments.chaos.crowd import result_of
 from tests.crash.working import (
     WorkerChild,
     assert_history_is_sound,

@@ -22,8 +22,8 @@ from outlast.worker.job import Job
 from outlast.worker.jobs import Entry, InHand
 from outlast.worker.messages import Ending, Proof
 from outlast.worker.prefetch import Pace
-from outlast_lab.chaos.crowd import result_of
-from outlast_lab.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
+from outlast_lab.experiments.chaos.crowd import result_of
+from outlast_lab.record.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from tests.support.childside import die, say
 
 FOR_EVER_SECONDS = 600

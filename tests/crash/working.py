@@ -14,9 +14,9 @@ from typing import Any
 
 from outlast import Outlast, QueueStalled, WorkerInfo
 from outlast.host import kernel
-from outlast_lab.history import read_history
-from outlast_lab.invariants import violations
-from outlast_lab.stored import foreign_stored
+from outlast_lab.judge.foreign_reader import foreign_stored
+from outlast_lab.judge.invariants import violations
+from outlast_lab.record.history import read_history
 from tests.crash.worker_side import folder_beside, leave
 from tests.store.hand import Hand
 from tests.support.children import Child

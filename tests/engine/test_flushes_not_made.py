@@ -19,7 +19,7 @@ def _writes_while_the_main_file_cannot_be_written(path: str) -> None:
     import threading
 
     from outlast import Outlast, Settings
-    from outlast_lab.kill.writes import watch_writes
+    from outlast_lab.experiments.kill.writes import watch_writes
     from tests.support.childside import say
 
     told: list[str] = []

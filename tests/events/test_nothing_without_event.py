@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Event, Outlast
-from outlast_lab.kill.cases import Room
-from outlast_lab.lives import LIVES
+from outlast_lab.experiments.kill.cases import Room
+from outlast_lab.record.scenarios import LIVES
 from tests.support.foreign import foreign_rows
 from tests.support.kill_room import a_room
 

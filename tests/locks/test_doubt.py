@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast_lab.kill.writes import HALF, WHOLE
+from outlast_lab.experiments.kill.writes import HALF, WHOLE
 from tests.support.children import Child
 
 EIO = 5
@@ -13,7 +13,7 @@ EIO = 5
 def _meets_a_failing_disk(path: str, point: str, code: int) -> None:
     """The frame that ends the commit of an acquire fails, with half or all of it in the file."""
     from outlast import OutcomeUnknown, Outlast, probes
-    from outlast_lab.kill.writes import watch_writes
+    from outlast_lab.experiments.kill.writes import watch_writes
     from tests.support.childside import say
 
     failing = False

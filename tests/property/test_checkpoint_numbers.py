@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from outlast import Outlast, Settings
 from outlast.app.lease import Lease
 from outlast.testing import ManualClock
-from outlast_lab.model.process import StandInProcess
+from outlast_lab.experiments.model.process import StandInProcess
 
 TASKS = ("t0", "t1", "t2")
 

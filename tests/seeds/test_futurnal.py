@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from outlast_lab.experiment import Plan
-from outlast_lab.kill.cases import Room
-from outlast_lab.kill.sweep import name_of
-from outlast_lab.kill.writes import HALF
-from outlast_lab.lives import LIVES
-from outlast_lab.power.running import Run
+from outlast_lab.experiments.kill.cases import Room
+from outlast_lab.experiments.kill.sweep import name_of
+from outlast_lab.experiments.kill.writes import HALF
+from outlast_lab.experiments.power.running import Run
+from outlast_lab.record.scenarios import LIVES
 from tests.support.kill_room import a_room, assert_sound, assert_sound_until_killed, tried
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from outlast_lab.kill import case_named
-from outlast_lab.kill.cases import Judgement, Room
-from outlast_lab.kill.stage import Stage
+from outlast_lab.experiments.kill import case_named
+from outlast_lab.experiments.kill.cases import Judgement, Room
+from outlast_lab.experiments.kill.stage import Stage
 
 MOST_TRIES = 30
 

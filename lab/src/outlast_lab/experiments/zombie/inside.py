@@ -1,0 +1,243 @@
+"""Writers that are stopped while the queue waits for them: named within a second, and harmless.
+
+A process is stopped inside its transaction, at the write gate, or while it makes the store ready.
+Whoever wants to write meanwhile is told who stands in the way; whoever reads is not hindered.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from outlast_lab.experiment import Finding, Plan
+from outlast_lab.experiments.zombie.delay import Stopwatch
+from outlast_lab.judge.foreign_reader import foreign_stored
+from outlast_lab.judge.invariants import violations
+from outlast_lab.record.history import read_history
+from outlast_lab.stage.actors import Actor, ActorRaised, Company, NoAnswer, fresh, played_at_once
+
+# The promise, beyond what the same takes when nobody is stopped; how long this machine lets a
+# process wait for a processor is not counted.
+SOON_SECONDS = 1.0
+OPEN_TIMEOUT_SECONDS = 1.0
+# By then a writer would give up anyway, and could name whoever it waited for.
+WRITE_TIMEOUT_SECONDS = 8.0
+
+BEGUN, WRITTEN, COMMITTED = "*.begun", "*.written", "*.committed"
+_WHERE = {
+    BEGUN: "inside the transaction of",
+    WRITTEN: "before the commit of",
+    COMMITTED: "at the gate after the commit of",
+}
+
+
+class Verb(NamedTuple):
+    """What the stopped process is at: a verb of its app, or of the lease it holds."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    is_by_lease: bool = False
+
+
+_VERBS = {
+    "enqueue": Verb("enqueue", ("stopped",)),
+    "enqueue_many": Verb("enqueue_many", (["stopped-1", "stopped-2"], [1, 2])),
+    "claim": Verb("claim"),
+    "heal": Verb("heal"),
+    "heartbeat": Verb("heartbeat", (["held"],)),
+    "cancel": Verb("cancel", ("waiting",)),
+    "pause": Verb("pause", ("default",)),
+    "renew": Verb("renew", (), True),
+    "checkpoint": Verb("checkpoint", ("tool_executed", {"n": 1}), True),
+    "complete": Verb("complete", ("its result",), True),
+    "fail": Verb("fail", ("its error",), True),
+    "release": Verb("release", (), True),
+}
+# heal() writes only what it finds, and here there is nothing.
+_WRITE_NOTHING = frozenset({"heal"})
+_FLUSHES = ("flush.begun", "flush.counted", "flush.done")
+_OPENING = {
+    "migrate.statement": "in the middle of a migration",
+    "migrate.written": "before the commit of a migration",
+    "migrate.committed": "after the commit of a migration",
+    "flush.begun": "with the store to itself, before it flushes",
+    "flush.done": "with the store to itself, after it flushed",
+}
+
+
+class Case(NamedTuple):
+    """One process, stopped at one point."""
+
+    verb: str
+    point: str
+
+    def __str__(self) -> str:
+        """By this it is repeated."""
+        if self.verb == "open":
+            return f"stopped {_OPENING[self.point]}"
+        where = _WHERE.get(self.point, f"at {self.point} of")
+        return f"stopped {where} {self.verb}"
+
+
+CASES = (
+    *(Case(verb, point) for verb in _VERBS if verb not in _WRITE_NOTHING for point in _WHERE),
+    *(Case("flush", point) for point in _FLUSHES),
+    *(Case("open", point) for point in _OPENING),
+)
+
+
+class Broken(Exception):
+    """A promise was seen broken; the words of it."""
+
+
+def play(
+    cases: Sequence[Case], plan: Plan, company: Company, played: Counter[str]
+) -> Iterator[Finding]:
+    """Play cases, some at once, and at least one of them; yields what they find."""
+
+    def found(number: int, case: Case) -> list[Finding]:
+        if number and plan.time_is_up():
+            return []
+        played["writers"] += 1
+        return _found(number, case, plan, company)
+
+    for one in played_at_once(cases, found, company.abandon):
+        yield from one
+
+
+def _found(number: int, case: Case, plan: Plan, company: Company) -> list[Finding]:
+    folder = fresh(plan.folder / f"inside-{number}")
+    try:
+        if case.verb == "open":
+            _play_opening(case, folder, company)
+        else:
+            _play_writing(case, folder, company)
+        history, stored = read_history(folder), foreign_stored(folder / "work.db")
+        words = [str(one) for one in violations(history, stored)]
+    except (Broken, NoAnswer, ActorRaised) as error:
+        words = [str(error)]
+    if company.is_abandoned:
+        # It was interrupted, and what was seen is the end of its processes.
+        words = []
+    kept = [plan.keep_evidence(str(case), [folder], what=what) for what in words]
+    shutil.rmtree(folder, ignore_errors=True)
+    return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
+
+
+def _open(actor: Actor, folder: Path, worker: str, **settings: Any) -> Any:
+    """What an actor is answered when it opens the store."""
+    arguments = [str(folder / "work.db"), worker, str(folder / f"{worker}.jsonl"), settings, None]
+    return actor.ask("opens", *arguments)
+
+
+def _play_writing(case: Case, folder: Path, company: Company) -> None:
+    writer, other = company.actor(), company.actor()
+    try:
+        _open(writer, folder, "writer")
+        _open(other, folder, "other", write_timeout_seconds=WRITE_TIMEOUT_SECONDS)
+        _done(other.ask("does", "enqueue", "held"), "enqueue")
+        writer.ask("hands", "claim", {"lease": "1h"})
+        with Stopwatch(other.pid) as usual:
+            _done(other.ask("does", "enqueue", "waiting"), "enqueue")
+        _, usual_seconds = _reads(other, company, folder)
+        writer.ask("stops", case.point)
+        _tell(writer, case)
+        writer.await_stop()
+        _is_told(other, writer.pid, usual.own_seconds)
+        seen, took_seconds = _reads(other, company, folder)
+        _reads_on(seen, took_seconds, usual_seconds, is_committed=case.point == COMMITTED)
+        newcomer, said = _timed_opening(company, folder, "newcomer")
+        if said[0] != "done" and f"process {writer.pid}" not in said[1]:
+            raise Broken(f"a newcomer was refused and not told by whom: {said[1]}")
+        newcomer.close()
+        writer.resume()
+        _done(writer.answer(), case.verb)
+        _done(other.ask("does", "enqueue", "afterwards"), "enqueue after the stop")
+    finally:
+        # Whoever outlived the writer would declare it dead, which the judge grants to nobody here.
+        other.close()
+        writer.close()
+
+
+def _tell(writer: Actor, case: Case) -> None:
+    if case.verb == "flush":
+        writer.tell("does", "flush", "truncate")
+        return
+    verb = _VERBS[case.verb]
+    if verb.is_by_lease:
+        writer.tell("writes", verb.name, 0, *verb.arguments)
+    else:
+        writer.tell("does", verb.name, *verb.arguments)
+
+
+def _done(said: list[Any], what: str) -> None:
+    if said[0] != "done":
+        raise Broken(f"{what} was answered {said[0]} {said[1]}")
+
+
+def _is_told(other: Actor, pid: int, usual_seconds: float) -> None:
+    with Stopwatch(other.pid) as watch:
+        outcome, value = other.ask("does", "enqueue", "meanwhile")
+    if outcome != "refused" or not str(value).startswith("QueueStalled: "):
+        raise Broken(f"a write beside a stopped writer was answered {outcome} {value}")
+    if f"process {pid} (stopped)" not in value:
+        raise Broken(f"the stopped writer {pid} was not named: {value}")
+    if watch.own_seconds > SOON_SECONDS + usual_seconds:
+        raise Broken(f"it took {watch.own_seconds:.1f} s to say who stands in the way")
+
+
+def _reads(other: Actor, company: Company, folder: Path) -> tuple[list[str], float]:
+    """What is seen of a task by who has the store open and by a visitor, and how long it took."""
+    visitor = company.actor()
+    try:
+        with Stopwatch(other.pid) as watch:
+            seen = [other.ask("looks", "waiting")["status"]]
+        with Stopwatch(visitor.pid) as visit:
+            seen.append(visitor.ask("opens_to_look", str(folder / "work.db"), "waiting"))
+    finally:
+        visitor.close()
+    return seen, watch.own_seconds + visit.own_seconds
+
+
+def _reads_on(
+    seen: list[str], took_seconds: float, usual_seconds: float, is_committed: bool
+) -> None:
+    if not is_committed and seen != ["pending", "pending"]:
+        raise Broken(f"reads beside a stopped writer saw what is not committed: {seen}")
+    if took_seconds > SOON_SECONDS + usual_seconds:
+        raise Broken(f"reads took {took_seconds:.1f} s beside a stopped writer")
+
+
+def _timed_opening(company: Company, folder: Path, worker: str) -> tuple[Actor, list[Any]]:
+    newcomer = company.actor()
+    with Stopwatch(newcomer.pid) as watch:
+        said = _open(newcomer, folder, worker, open_timeout_seconds=OPEN_TIMEOUT_SECONDS)
+    if watch.own_seconds > SOON_SECONDS + OPEN_TIMEOUT_SECONDS:
+        raise Broken(f"a newcomer waited {watch.own_seconds:.1f} s for its answer")
+    return newcomer, said
+
+
+def _play_opening(case: Case, folder: Path, company: Company) -> None:
+    """Somebody who has the store to itself; the others learn who it is, and get in afterwards."""
+    first = company.actor()
+    try:
+        first.ask("stops", case.point)
+        path = str(folder / "work.db")
+        first.tell("opens", path, "first", str(folder / "first.jsonl"), {}, None)
+        first.await_stop()
+        second, said = _timed_opening(company, folder, "second")
+        if said[0] == "done" or f"process {first.pid}" not in said[1]:
+            raise Broken(f"who opened a store that another has to itself was told {said}")
+        first.resume()
+        _done(first.answer(), "the stopped opening")
+        _done(first.ask("does", "enqueue", "first"), "enqueue")
+        _done(second.ask("does", "enqueue", "second"), "enqueue of who was refused before")
+        second.close()
+    finally:
+        first.close()
+
+
+def chosen_cases(plan: Plan) -> list[Case]:
+    """What a plan asks for."""
+    return [case for case in CASES if plan.case in (None, str(case))]
