@@ -37,7 +37,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 async def under_way(aio: AsyncOutlast, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """A call whose transaction has been begun, or rather is about to be."""
-    group = store_of(aio._app)._queue
+    group = store_of(aio._app).tasks._access.queue
     task = asyncio.create_task(call)
     await until(lambda: group.under_way is not None)
     return task
@@ -61,7 +61,7 @@ def test_what_had_not_begun_never_happens(aio: AsyncOutlast) -> None:
         with nobody_can_write(aio) as let_go:
             first = await under_way(aio, aio.enqueue("work", id="first"))
             second = asyncio.create_task(aio.enqueue("work", id="second"))
-            group = store_of(aio._app)._queue
+            group = store_of(aio._app).tasks._access.queue
             await until(lambda: len(group.shared) == 1)
             second.cancel()
             await cancelled(second)

@@ -53,7 +53,7 @@ def test_lone_operations_and_groups_of_coroutines_take_turns(
 
 def test_a_lone_operation_cancelled_before_its_turn_never_happens(ledger: AsyncOutlast) -> None:
     async def scene() -> None:
-        group = store_of(ledger._app)._queue
+        group = store_of(ledger._app).tasks._access.queue
         with nobody_can_write(ledger) as let_go:
             first = await under_way(ledger, ledger.enqueue("work", id="first"))
             second = asyncio.create_task(_enters(ledger, "second"))

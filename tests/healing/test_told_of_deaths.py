@@ -56,7 +56,7 @@ def test_a_death_is_told_to_everybody_who_waits_and_to_each_once(
     wakeups: Wakeups, mortal: Child
 ) -> None:
     """A worker that does not heal must not keep it from the detector."""
-    ears: list[SocketListener] = [wakeups.waiter(LOOKING_FOR_WORK), wakeups.death_waiter()]
+    ears: list[SocketListener] = [wakeups.listener(LOOKING_FOR_WORK), wakeups.death_waiter()]
     reads, writes = os.pipe()
     wakeups.deaths.watch([peer_of(mortal)])
     mortal.kill()

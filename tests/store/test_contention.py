@@ -177,7 +177,7 @@ def queued_behind_a_lock(
     app: Outlast, database: Path, acts: list[Callable[[], Any]]
 ) -> Iterator[list[Any]]:
     """The first waits for the write lock, the others for the first; then the lock is let go."""
-    queue = store_of(app)._queue
+    queue = store_of(app).tasks._access.queue
     answers: list[Any] = [None] * len(acts)
 
     def run(n: int) -> None:
@@ -245,7 +245,7 @@ class Queueing:
 
         monkeypatch.setattr(CommitQueue, "_taken", noted_take)
         for name in ("shared", "alone"):
-            monkeypatch.setattr(store_of(app)._queue, name, Noted())
+            monkeypatch.setattr(store_of(app).tasks._access.queue, name, Noted())
 
 
 @pytest.mark.proves("PRF-09")

@@ -336,7 +336,7 @@ def test_a_fault_in_one_member_reaches_its_own_caller_and_spares_the_others(app:
         target=store.tasks._access.submit("x", lambda tx: go_on.wait(PATIENCE_SECONDS)).result
     )
     first.start()
-    await_more(lambda: int(store._queue.under_way is not None), 0)
+    await_more(lambda: int(store.tasks._access.queue.under_way is not None), 0)
 
     async def ask() -> list[str]:
         async def one(run: Callable[[SqliteTransaction], object]) -> str:

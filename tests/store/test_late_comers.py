@@ -123,7 +123,9 @@ def test_a_lone_operation_of_a_coroutine_is_answered_though_the_queue_is_full(
             begun.wait(PATIENCE_SECONDS)
             threads.append(threading.Thread(target=app.flush_wal, args=("passive",)))
             threads[1].start()
-            await asyncio.to_thread(wait_until, lambda: len(store_of(app)._queue.alone) == 1)
+            await asyncio.to_thread(
+                wait_until, lambda: len(store_of(app).tasks._access.queue.alone) == 1
+            )
             asking = other.enqueue("work", also=[("DELETE FROM mine", ())])
             async with asyncio.timeout(PATIENCE_SECONDS):
                 with pytest.raises(OutlastError, match="waiting to be stored"):

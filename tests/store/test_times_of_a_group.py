@@ -43,4 +43,4 @@ def test_what_each_caller_got_is_what_was_stored(
 
 def _behind(app: Outlast) -> int:
     """How many wait behind the first."""
-    return len(store_of(app)._queue.shared)
+    return len(store_of(app).tasks._access.queue.shared)

@@ -55,13 +55,13 @@ def _waits(path: str) -> None:
     from outlast.store.topics import Topic
     from tests.support.childside import say
 
-    with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
+    with Wakeups(SideFolder(Path(path))).listener(frozenset({Topic.WORK})) as waiter:
         say("waiting")
         say(waiter.wait(60))
 
 
 def test_a_hint_from_another_process_ends_a_wait(wakeups: Wakeups, database: Path) -> None:
-    with Child(_tells, database) as child, wakeups.waiter(WORK) as waiter:
+    with Child(_tells, database) as child, wakeups.listener(WORK) as waiter:
         child.say(["work"])
         assert waiter.wait(SOON_SECONDS)
 
@@ -70,7 +70,7 @@ def test_a_hint_reaches_every_process_that_waits(wakeups: Wakeups, database: Pat
     with (
         Child(_waits, database) as one,
         Child(_waits, database) as other,
-        wakeups.waiter(WORK) as here,
+        wakeups.listener(WORK) as here,
     ):
         assert [one.hear(), other.hear()] == ["waiting", "waiting"]
         wakeups.tell(WORK)
@@ -78,7 +78,7 @@ def test_a_hint_reaches_every_process_that_waits(wakeups: Wakeups, database: Pat
 
 
 def test_one_wait_takes_all_hints_that_have_come(wakeups: Wakeups) -> None:
-    with wakeups.waiter(WORK) as waiter:
+    with wakeups.listener(WORK) as waiter:
         for _ in range(50):
             wakeups.tell(WORK)
         assert waiter.wait(SOON_SECONDS)
@@ -95,7 +95,7 @@ def test_a_waiter_hears_of_its_own_topics_alone(
     is_woken_by_work: bool,
     is_woken_by_done: bool,
 ) -> None:
-    with wakeups.waiter(listens_for) as waiter:
+    with wakeups.listener(listens_for) as waiter:
         wakeups.tell(WORK)
         assert waiter.wait(0) is is_woken_by_work
         wakeups.tell(DONE)
@@ -139,7 +139,7 @@ def test_who_listens_before_looking_misses_no_commit(
         child.hear()
         for number in range(1, rounds + 1):
             shared[:8] = number.to_bytes(8)
-            with wakeups.waiter(WORK) as waiter:
+            with wakeups.listener(WORK) as waiter:
                 # A late hint of the commit before is one too many, and harmless.
                 while int.from_bytes(shared[8:16]) < number:
                     assert waiter.wait(SOON_SECONDS), f"round {number}"
@@ -165,7 +165,7 @@ def test_a_socket_made_in_the_tick_of_the_last_listing_is_told(
     monkeypatch.setattr(os, "lstat", coarse)
     for _ in range(200):
         wakeups.tell(WORK)
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             wakeups.tell(WORK)
             assert waiter.wait(0)
 
@@ -197,7 +197,7 @@ def test_a_path_longer_than_a_socket_address_works(tmp_path: Path) -> None:
     database = tmp_path.joinpath(*["a-folder-with-a-long-name"] * 8, "work.db")
     assert len(os.fsencode(database)) > 200
     wakeups = Wakeups(make_folder(database))
-    with Child(_tells, database) as child, wakeups.waiter(WORK) as waiter:
+    with Child(_tells, database) as child, wakeups.listener(WORK) as waiter:
         child.say(["work"])
         assert waiter.wait(SOON_SECONDS)
     wakeups.close()
@@ -207,17 +207,17 @@ def test_a_short_path_needs_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "DESCRIPTORS", "/nowhere")
     with tempfile.TemporaryDirectory() as short:
         wakeups = Wakeups(make_folder(Path(short) / "work.db"))
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             wakeups.tell(WORK)
             assert waiter.wait(0)
         wakeups.close()
 
 
 def test_a_closed_waiter_leaves_nothing_behind(wakeups: Wakeups, folder: SideFolder) -> None:
-    wakeups.waiter(WORK).close()  # What hears of deaths stays open, once for all.
+    wakeups.listener(WORK).close()  # What hears of deaths stays open, once for all.
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        with wakeups.waiter(WORK | DONE) as waiter:
+        with wakeups.listener(WORK | DONE) as waiter:
             (name,) = sockets_in(folder)
             assert name.startswith("wd-")
         waiter.close()
@@ -246,7 +246,7 @@ def test_closing_ends_the_waits_of_all_threads(folder: SideFolder, can_bind: boo
     for _ in range(10):
         wakeups = Wakeups(folder)
         answers: list[bool] = []
-        threads = [_end_of(wakeups.waiter(WORK), answers) for _ in range(3)]
+        threads = [_end_of(wakeups.listener(WORK), answers) for _ in range(3)]
         wakeups.close()
         for thread in threads:
             thread.join(SOON_SECONDS)
@@ -256,10 +256,10 @@ def test_closing_ends_the_waits_of_all_threads(folder: SideFolder, can_bind: boo
 def test_what_is_closed_tells_nobody_and_waits_for_nothing(folder: SideFolder) -> None:
     closed, open_one = Wakeups(folder), Wakeups(folder)
     closed.close()
-    with open_one.waiter(WORK) as waiter:
+    with open_one.listener(WORK) as waiter:
         closed.tell(WORK)
         assert not waiter.wait(0)
-        assert not closed.waiter(WORK).wait(SOON_SECONDS)
+        assert not closed.listener(WORK).wait(SOON_SECONDS)
         assert len(sockets_in(folder)) == 1
     open_one.close()
 
@@ -267,7 +267,7 @@ def test_what_is_closed_tells_nobody_and_waits_for_nothing(folder: SideFolder) -
 def test_a_waiter_whose_descriptor_was_taken_away_sleeps_instead_of_spinning(
     wakeups: Wakeups,
 ) -> None:
-    with wakeups.waiter(WORK) as waiter, open(os.devnull, "rb") as other:
+    with wakeups.listener(WORK) as waiter, open(os.devnull, "rb") as other:
         assert waiter._ear is not None
         os.dup2(other.fileno(), waiter._ear.socket.fileno())
         started = time.monotonic()

@@ -36,7 +36,7 @@ async def _begun(waiting: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
 
 def test_a_hint_wakes_a_coroutine(wakeups: Wakeups) -> None:
     async def scene() -> None:
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             task = await _begun(waiter.wait_async(SOON_SECONDS))
             thread = threading.Thread(target=wakeups.tell, args=(WORK,))
             thread.start()
@@ -49,7 +49,7 @@ def test_a_hint_wakes_a_coroutine(wakeups: Wakeups) -> None:
 
 def test_a_hint_that_came_before_the_wait_is_heard(wakeups: Wakeups) -> None:
     async def scene() -> None:
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             wakeups.tell(WORK)
             assert await waiter.wait_async(SOON_SECONDS)
 
@@ -58,7 +58,7 @@ def test_a_hint_that_came_before_the_wait_is_heard(wakeups: Wakeups) -> None:
 
 def test_a_cancelled_wait_loses_no_hint(wakeups: Wakeups) -> None:
     async def scene() -> None:
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             task = await _begun(waiter.wait_async(SOON_SECONDS))
             wakeups.tell(WORK)
             task.cancel()
@@ -71,7 +71,7 @@ def test_a_cancelled_wait_loses_no_hint(wakeups: Wakeups) -> None:
 
 def test_a_cancelled_wait_leaves_nothing_in_the_loop(wakeups: Wakeups) -> None:
     async def scene() -> None:
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             assert waiter._ear is not None
             number = waiter._ear.socket.fileno()
             task = await _begun(waiter.wait_async(SOON_SECONDS))
@@ -90,7 +90,7 @@ def test_closing_ends_the_wait_of_a_coroutine(folder: SideFolder, can_bind: bool
 
     async def scene() -> None:
         wakeups = Wakeups(folder)
-        task = await _begun(wakeups.waiter(WORK).wait_async(SOON_SECONDS * 10))
+        task = await _begun(wakeups.listener(WORK).wait_async(SOON_SECONDS * 10))
         thread = threading.Thread(target=wakeups.close)
         thread.start()
         assert await asyncio.wait_for(task, SOON_SECONDS) is False
@@ -107,7 +107,7 @@ def test_a_closed_waiter_does_not_keep_a_coroutine_waiting(
         folder.wake.rmdir()
 
     async def scene() -> None:
-        waiter = wakeups.waiter(WORK)
+        waiter = wakeups.listener(WORK)
         waiter.close()
         assert await asyncio.wait_for(waiter.wait_async(SOON_SECONDS * 10), SOON_SECONDS) is False
 
@@ -116,7 +116,7 @@ def test_a_closed_waiter_does_not_keep_a_coroutine_waiting(
 
 def test_a_wait_without_hints_ends_in_time(wakeups: Wakeups) -> None:
     async def scene() -> None:
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             assert not await waiter.wait_async(0.01)
 
     asyncio.run(scene())

@@ -45,7 +45,7 @@ def _waits_for_its_end(path: str) -> None:
     from outlast.store.topics import Topic
     from tests.support.childside import say
 
-    with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
+    with Wakeups(SideFolder(Path(path))).listener(frozenset({Topic.WORK})) as waiter:
         say("waiting")
         waiter.wait(600)
 
@@ -53,7 +53,7 @@ def _waits_for_its_end(path: str) -> None:
 def test_a_killed_waiters_socket_is_removed_by_the_next_hint(
     wakeups: Wakeups, folder: SideFolder, database: Path
 ) -> None:
-    with Child(_waits_for_its_end, database) as child, wakeups.waiter(WORK) as waiter:
+    with Child(_waits_for_its_end, database) as child, wakeups.listener(WORK) as waiter:
         child.hear()
         child.kill()
         assert len(sockets_in(folder)) == 2
@@ -75,7 +75,7 @@ def test_a_socket_in_the_making_is_not_told_and_so_not_taken_for_a_dead_ones(
         real(held, name, mode, like)
 
     monkeypatch.setattr(sockets.WakeFolder, "_dress", dress)
-    with wakeups.waiter(WORK) as waiter:
+    with wakeups.listener(WORK) as waiter:
         assert not waiter.wait(0)
         other.tell(WORK)
         assert waiter.wait(0)
@@ -92,7 +92,7 @@ def test_a_socket_that_was_never_finished_is_swept_away(
     wakeups.tell(WORK)
     assert sockets_in(folder) == ["new-w-0123"], "it may be in the making"
     monkeypatch.setattr(sockets, "_MAKING_NS", -1)
-    with wakeups.waiter(WORK):
+    with wakeups.listener(WORK):
         wakeups.tell(WORK)
     assert sockets_in(folder) == []
 
@@ -112,7 +112,7 @@ def test_what_is_planted_in_the_folder_is_neither_followed_nor_removed(
         (folder.wake / "w-folder").mkdir()
         (folder.wake / "new-file").touch()
         planted = sockets_in(folder)
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             wakeups.tell(WORK)
             assert waiter.wait(0)
         with pytest.raises(BlockingIOError):
@@ -138,7 +138,7 @@ def test_a_socket_takes_the_mode_of_the_database(
     wakeups: Wakeups, folder: SideFolder, database: Path, mode: int
 ) -> None:
     database.chmod(mode)
-    with wakeups.waiter(WORK):
+    with wakeups.listener(WORK):
         (name,) = sockets_in(folder)
         assert stat.S_IMODE((folder.wake / name).stat().st_mode) == mode
 
@@ -148,7 +148,7 @@ def test_no_socket_is_open_to_more_users_than_the_database(
     wakeups: Wakeups, folder: SideFolder
 ) -> None:
     os.umask(0)
-    with wakeups.waiter(WORK):
+    with wakeups.listener(WORK):
         (name,) = sockets_in(folder)
         assert stat.S_IMODE((folder.wake / name).stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.wake.stat().st_mode) == 0o700
@@ -160,7 +160,7 @@ def test_a_socket_belongs_to_the_owner_of_the_database(
     """Root makes files for others; anybody else only for himself."""
     owner = (12_345, 23_456) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     os.chown(database, *owner)
-    with wakeups.waiter(WORK):
+    with wakeups.listener(WORK):
         (name,) = sockets_in(folder)
         found = (folder.wake / name).stat()
         assert (found.st_uid, found.st_gid) == owner
@@ -169,7 +169,7 @@ def test_a_socket_belongs_to_the_owner_of_the_database(
 
 def test_no_descriptor_is_inherited_by_programs_started_meanwhile(wakeups: Wakeups) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    with wakeups.waiter(WORK):
+    with wakeups.listener(WORK):
         wakeups.tell(WORK)
         new = set(os.listdir("/proc/self/fd")) - before
         numbers = [int(name) for name in new if os.path.exists(f"/proc/self/fd/{name}")]
@@ -191,7 +191,7 @@ def _waits_without_rights(path: str) -> None:
         os.setuid(65_534)
     work = frozenset({Topic.WORK})
     wakeups = Wakeups(SideFolder(Path(path)))
-    with wakeups.waiter(work) as waiter:
+    with wakeups.listener(work) as waiter:
         say(waiter.wait(0.01))
         hear()
     wakeups.tell(work)
@@ -217,7 +217,7 @@ def test_that_no_socket_can_be_made_is_said_once(
     folder.wake.rmdir()
     with caplog.at_level(logging.INFO, logger="outlast.store"):
         for _ in range(3):
-            with wakeups.waiter(WORK) as waiter:
+            with wakeups.listener(WORK) as waiter:
                 assert not waiter.wait(0)
     (record,) = caplog.records
     assert record.levelno == logging.INFO
@@ -229,14 +229,14 @@ def test_without_proc_a_long_path_means_sleeping(
 ) -> None:
     monkeypatch.setattr(sockets, "DESCRIPTORS", "/nowhere")
     wakeups = Wakeups(make_folder(tmp_path.joinpath(*["a-long-name"] * 12, "work.db")))
-    with wakeups.waiter(WORK) as waiter:
+    with wakeups.listener(WORK) as waiter:
         wakeups.tell(WORK)
         assert not waiter.wait(0)
     wakeups.close()
 
 
 def test_a_removed_folder_harms_nobody(wakeups: Wakeups, folder: SideFolder) -> None:
-    with wakeups.waiter(WORK) as waiter:
+    with wakeups.listener(WORK) as waiter:
         wakeups.tell(WORK)
         shutil.rmtree(folder.path)
         wakeups.tell(WORK)
@@ -247,11 +247,11 @@ def test_a_removed_folder_harms_nobody(wakeups: Wakeups, folder: SideFolder) -> 
 
 
 def test_a_replaced_folder_is_the_one_that_counts(wakeups: Wakeups, folder: SideFolder) -> None:
-    with wakeups.waiter(WORK):
+    with wakeups.listener(WORK):
         wakeups.tell(WORK)
         folder.wake.rename(folder.path / "aside")
         folder.make()
-        with wakeups.waiter(WORK) as waiter:
+        with wakeups.listener(WORK) as waiter:
             wakeups.tell(WORK)
             assert waiter.wait(0)
             assert len(sockets_in(folder)) == 1
@@ -262,10 +262,10 @@ def test_a_replaced_folder_is_the_one_that_counts(wakeups: Wakeups, folder: Side
 def test_waiters_who_never_read_do_not_use_up_the_sender(wakeups: Wakeups) -> None:
     """What stopped processes leave unread is charged to the socket that sent it."""
     for _ in range(60):
-        wakeups.waiter(WORK)
+        wakeups.listener(WORK)
     for _ in range(20):
         wakeups.tell(WORK)
-    with wakeups.waiter(WORK) as waiter:
+    with wakeups.listener(WORK) as waiter:
         wakeups.tell(WORK)
         assert waiter.wait(0)
 
@@ -282,7 +282,7 @@ def _runs_out_of_descriptors(path: str) -> None:
 
     work = frozenset({Topic.WORK})
     waiting, fresh = Wakeups(SideFolder(Path(path))), Wakeups(SideFolder(Path(path)))
-    listening = waiting.waiter(work)
+    listening = waiting.listener(work)
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     filling = []
     try:
@@ -292,7 +292,7 @@ def _runs_out_of_descriptors(path: str) -> None:
         pass
     for wakeups in (waiting, fresh):
         wakeups.tell(work)
-        with wakeups.waiter(work) as waiter:
+        with wakeups.listener(work) as waiter:
             say(waiter.wait(0.01))
     for number in filling:
         os.close(number)
@@ -300,7 +300,7 @@ def _runs_out_of_descriptors(path: str) -> None:
     for wakeups in (waiting, fresh):
         wakeups.tell(work)
         say(listening.wait(60))
-        with wakeups.waiter(work) as waiter:
+        with wakeups.listener(work) as waiter:
             wakeups.tell(work)
             say(waiter.wait(60))
 
@@ -324,7 +324,7 @@ def _forks(path: str) -> None:
     work = frozenset({Topic.WORK})
     before = len(os.listdir("/proc/self/fd"))
     wakeups = Wakeups(SideFolder(Path(path)))
-    waiter = wakeups.waiter(work)
+    waiter = wakeups.listener(work)
     wakeups.tell(work)
     waiter.wait(60)
     in_use = wakeups._door  # as by a thread that is not there after the fork

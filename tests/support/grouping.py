@@ -17,7 +17,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     An enqueue of `first` is held inside its own transaction until all of them are queued.
     """
     inside, queued = threading.Event(), threading.Event()
-    group, armed = store_of(app)._queue, probes.armed()
+    group, armed = store_of(app).tasks._access.queue, probes.armed()
 
     def hold_the_first(name: str) -> None:
         if armed is not None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: SLF001 - the laboratory looks inside
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from outlast.maintenance.loop import Detector
 from outlast.store.store import Store
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def store_of(app: "Outlast") -> "Store":
     """The store behind an Outlast, opened to serve."""
-    return cast("Store", app._handle.serve().store)
+    return app._handle.serve().store
 
 
 def operations_waiting(app: "Outlast") -> int:
     """How many operations wait to share the next transaction."""
-    return len(store_of(app)._queue.shared)
+    return len(store_of(app).tasks._access.queue.shared)
 
 
 def look_for_the_dead(app: "Outlast") -> bool:

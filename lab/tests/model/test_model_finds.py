@@ -98,7 +98,7 @@ def lease_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     def early(tx: Transaction, now: Instant, limit: int, *kinds: Any) -> Any:
         return really(tx, now._replace(mono_ms=now.mono_ms + 1), limit, *kinds)
 
-    for module in (orphans, recovery):
+    for module in (orphans, healer):
         monkeypatch.setattr(module, "expired", early)
 
 
@@ -114,7 +114,7 @@ def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
             expiry.add_boundaries(tx, found, this.now)
             return settle.move_alike(tx, found, this.now, this.run_id)
 
-        while found := self._readers.read("planted", find):
+        while found := self._access.read("planted", find):
             tally.add([], self._write("heal", partial(taken, found=found)))
         self._write("heal", lambda tx: sweep.last(tx, []))
 

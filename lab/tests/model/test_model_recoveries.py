@@ -7,7 +7,7 @@ import pytest
 
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Transition
-from outlast.store.ops import orphans, recovery
+from outlast.store.ops.recovery import healer, orphans
 from outlast.store.ops.recovery.recovery_pass import Round
 from outlast.store.records import RecoveryPolicy
 from outlast_lab.experiments.model.simulation import Run, drawn
@@ -20,7 +20,7 @@ MOST_CASES = 60
 @pytest.fixture
 def nothing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery takes back what its policy says a person has to look at."""
-    for module in (orphans, recovery):
+    for module in (orphans, healer):
         monkeypatch.setattr(module, "kinds_concerned", lambda policy: orphans.ALL_KINDS)
 
 
@@ -45,12 +45,12 @@ def kinds_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def force_is_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reclaiming takes living leases though nobody said so."""
-    really = recovery.Healer.reclaim
+    really = healer.Healer.reclaim
 
-    def forced(self: recovery.Healer, this: Round, silent_ms: int, is_forced: bool) -> int:
+    def forced(self: healer.Healer, this: Round, silent_ms: int, is_forced: bool) -> int:
         return really(self, this, silent_ms, True)
 
-    monkeypatch.setattr(recovery.Healer, "reclaim", forced)
+    monkeypatch.setattr(healer.Healer, "reclaim", forced)
 
 
 def _first_broken(folder: Path, world: str) -> Run:

@@ -93,6 +93,9 @@ class Registry:
         self, path: Path, settings: Settings, now: Instant, assists: Principal | None
     ) -> Store:
         engine = open.open_to_serve(path, settings, now, assists, self._make_engine)
+        return self._store_on(engine, settings)
+
+    def _store_on(self, engine: ServingEngine, settings: Settings) -> Store:
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
         return Store(engine, CommitQueue(engine.run_batch, limits))
 

@@ -47,7 +47,7 @@ class Store:
     def __init__(self, engine: Engine, queue: CommitQueue | None = None) -> None:
         """Without a commit queue it was opened only to look."""
         self.engine = engine
-        self._queue = queue
+        self.queue = queue
         access = Access(engine, queue)
         self.tasks = Tasks(access)
         self.claims = Claims(access)
@@ -117,21 +117,21 @@ class Store:
 
     def _alone(self, context: str, job: Callable[[Transaction], T]) -> T:
         """What manages its own transaction, between two batches."""
-        return Operation(self._queue, context, job, alone=True, is_exclusive=True).result()
+        return Operation(self.queue, context, job, alone=True, is_exclusive=True).result()
 
     def refuse_inside(self) -> None:
         """The thread that commits cannot close what it works on, and wait for itself."""
-        if self._queue is not None and self._queue.is_inside():
+        if self.queue is not None and self.queue.is_inside():
             raise StoreError(INSIDE)
 
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, and let go of the database."""
         has_left = False
-        if self._queue is not None:
+        if self.queue is not None:
             self.engine.before_close()
             has_left = not self.closed and self._has_left(now)
             self.engine.closed = True
-            self._queue.close()
+            self.queue.close()
         self.engine.close(has_left=has_left)
 
     def _has_left(self, now: Instant) -> bool:
@@ -153,13 +153,13 @@ class Store:
         is_assisting = self.engine.presence.own.is_assisting
         if is_assisting or was_interrupted or not self.workers.holds_anything():
             self.close(now)
-        elif self._queue is not None:
+        elif self.queue is not None:
             # Whoever still writes finds no threads any more, which end with the interpreter.
-            self._queue.retire(timeout_seconds)
+            self.queue.retire(timeout_seconds)
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: no operation under way, and none begun until resume()."""
-        is_inside = self._queue is not None and self._queue.is_inside()
+        is_inside = self.queue is not None and self.queue.is_inside()
         return self.engine.quiesce(0 if is_inside else timeout_seconds)
 
     def resume(self) -> None:
@@ -168,6 +168,6 @@ class Store:
 
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without unlocking it."""
-        if self._queue is not None:
-            self._queue.abandon()
+        if self.queue is not None:
+            self.queue.abandon()
         self.engine.abandon()

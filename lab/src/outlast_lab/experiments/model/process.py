@@ -9,16 +9,12 @@ Its stores stop before and after every transaction, outside of every lock, where
 happens next: nothing at all, or another actor runs, or the process dies.
 """
 
-import fcntl
 import logging
-import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-
-from outlast.store.sqlite.reads import SqliteReads
 
 from outlast.app.app import Outlast
 from outlast.app.handle import StoreHandle
@@ -30,10 +26,12 @@ from outlast.store.commit.operation import Operation
 from outlast.store.opening import Registry
 from outlast.store.records import Batch, Opened, Principal
 from outlast.store.session import Session
+from outlast.store.sqlite.engine import ServingEngine
 from outlast.store.sqlite.presence.own import OwnPresence
 from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.turns import Turn
 from outlast.store.sqlite.side_folder.users_lock import UsersLock
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.store import Store
@@ -152,12 +150,18 @@ class _MortalRegistry(Registry):
 
     def __init__(self, pause: Pause, births: Iterator[int] | None) -> None:
         super().__init__(
-            lambda folder, openers, settings, assists, opened: _MortalStore(
-                folder, openers, settings, pause, births, opened=opened
+            lambda folder, users, settings, assists, opened: _MortalEngine(
+                folder, users, settings, pause, births, opened=opened
             )
         )
         self.pause = pause
         self._turnstile = _Turnstile(pause)
+
+    def _store_on(self, engine: ServingEngine, settings: Settings) -> Store:
+        limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
+        queue = _PausingQueue(engine.run_batch, limits)
+        queue.pause = self.pause
+        return Store(engine, queue)
 
     def serve(
         self, path: Path, settings: Settings, now: Instant, assists: Principal | None = None
@@ -165,7 +169,7 @@ class _MortalRegistry(Registry):
         with self._turnstile.passed():
             return super().serve(path, settings, now, assists)
 
-    def look(self, path: Path, settings: Settings) -> SqliteReads:
+    def look(self, path: Path, settings: Settings) -> Store:
         with self._turnstile.passed():
             return super().look(path, settings)
 
@@ -177,63 +181,52 @@ class _MortalRegistry(Registry):
         for looking in self._looking.values():
             looking.close(Instant(0, 0))
         for serving in self._serving.values():
-            if isinstance(serving, _MortalStore):
-                serving.die()
+            if isinstance(serving.engine, _MortalEngine):
+                serving.engine.closed = True
+                if serving.queue is not None:
+                    serving.queue.close()
+                serving.engine.die()
 
 
-class _MortalStore(Store):
-    """A store whose process can die."""
+class _MortalEngine(ServingEngine):
+    """An engine whose process can die."""
 
     def __init__(
         self,
         folder: SideFolder,
-        openers: UsersLock,
+        users: UsersLock,
         settings: Settings,
         pause: Pause,
         births: Iterator[int] | None,
         *,
         opened: Opened,
     ) -> None:
-        super().__init__(folder, openers, settings, opened=opened)
+        super().__init__(folder, users, settings, opened=opened)
         if births is not None:
-            self._holding = _NumberedHolding(folder, births)
-        limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
-        self._queue = _PausingQueue(self._run_batch, limits)
-        self._queue.pause = pause
+            self._own = _NumberedPresence(folder, births)
+            self.presence.own = self._own
         self._readers.close()
         self._readers = _PausingReaders(folder.database, settings.synchronous)
         self._readers.pause = pause
         self._database.readers = self._readers
         self._pause = pause
 
-    @contextmanager
-    def recovering(self) -> Iterator[None]:
+    def only_one(self, name: str, timeout_seconds: float = 0.0) -> Turn | None:
         """Who has the turn stands at a boundary, and is let run on instead of being waited for."""
-        self._pause.until(self._may_recover)
-        with super().recovering():
-            yield
-
-    def _may_recover(self) -> bool:
-        descriptor = self._folder.open_file(self._folder.recovery)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(descriptor)
-        return True
+        if timeout_seconds:
+            self._pause.until(lambda: not self.is_somebodys(name))
+        return super().only_one(name, timeout_seconds)
 
     def die(self) -> None:
         """What the kernel does for the dead: every descriptor is closed."""
         self.closed = True
-        self._queue.close()
         self._database.close()
-        self._holding.end(has_left=False)
+        self._own.end(has_left=False)
         self._gate.close()
-        self._openers.release()
+        self._users.release()
 
 
-class _NumberedHolding(OwnPresence):
+class _NumberedPresence(OwnPresence):
     def __init__(self, folder: SideFolder, births: Iterator[int]) -> None:
         super().__init__(folder)
         self._births = births

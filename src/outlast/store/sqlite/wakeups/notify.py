@@ -45,7 +45,7 @@ class Wakeups:
         self._has_complained = False
         self.exits = ExitWatch()
 
-    def listener(self, topics: frozenset[Topic], *, for_exits: bool) -> SocketListener:
+    def listener(self, topics: frozenset[Topic], *, for_exits: bool = False) -> SocketListener:
         """One that every later `tell` reaches; where no socket can be made, one that only sleeps."""
         ear = self._ear(topics) if topics else None
         listener = SocketListener(ear, self._listeners.discard, self.exits if for_exits else None)
