@@ -56,7 +56,7 @@ def test_a_turn_that_cannot_be_had_is_told_in_our_words(app: Outlast, database: 
     place = SideFolder(database).recovery
     place.unlink()
     place.mkdir()
-    with pytest.raises(RecoveryFailed, match=f"{place.name}.*see to the disk"):
+    with pytest.raises(RecoveryFailed, match=f"{place.name}.*find out who put it there"):
         app.claim("w")
     place.rmdir()
     assert len(app.claim("w", limit=9)) == 3

@@ -236,8 +236,8 @@ def test_a_crash_elsewhere_is_a_crash_to_whoever_has_the_store_to_itself(
     """A container that is started again sees no process of the one that crashed."""
     app = make_app().open()
     (ours,) = sessions_of(database)
-    foreign = ours.with_name("x.session")
-    foreign.write_text(json.dumps(said_in(ours) | {"incarnation": "x"} | ELSEWHERE[where]))
+    foreign = ours.with_stem("f" * 32)
+    foreign.write_text(json.dumps(said_in(ours) | {"incarnation": foreign.stem} | ELSEWHERE[where]))
     app.close()
     report = report_of(app.open())
     assert (report.previous, report.was_successful()) == ("unclean", True)
@@ -252,8 +252,8 @@ def test_while_others_use_the_store_a_marker_from_elsewhere_is_left_alone(
     """Nobody can tell from here whether its process lives."""
     make_app().open()
     (ours,) = sessions_of(database)
-    foreign = ours.with_name("x.session")
-    foreign.write_text(json.dumps(said_in(ours) | {"incarnation": "x"} | ELSEWHERE[where]))
+    foreign = ours.with_stem("f" * 32)
+    foreign.write_text(json.dumps(said_in(ours) | {"incarnation": foreign.stem} | ELSEWHERE[where]))
     with Child(_opens_and_tells, database) as child:
         assert child.hear() == ["in use", []]
     assert foreign.exists()
@@ -304,11 +304,12 @@ def test_a_marker_is_synced_before_it_has_its_name_and_its_name_is_synced_after(
             done.append(f"sync {Path(name).suffix or 'folder'}")
         fsync(descriptor)
 
-    def renaming(old: Any, new: Any) -> None:
-        if is_ours(str(old)):
-            assert said_in(Path(old))["pid"] == os.getpid(), "it is whole when it gets its name"
-            done.append(f"rename {Path(old).suffix} {Path(new).suffix}")
-        rename(old, new)
+    def renaming(old: str, new: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        file = Path(os.readlink(f"/proc/self/fd/{src_dir_fd}"), old)
+        if is_ours(str(file)):
+            assert said_in(file)["pid"] == os.getpid(), "it is whole when it gets its name"
+            done.append(f"rename {file.suffix} {Path(new).suffix}")
+        rename(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "fsync", syncing)
     monkeypatch.setattr(os, "rename", renaming)

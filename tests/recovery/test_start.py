@@ -84,15 +84,15 @@ def test_what_each_step_does_is_done_in_that_order(
     watch(open, "_size_of_log")
     watch(open, "check_after_bad_stop")
     watch(open, "flush")
-    watch(orphans, "judge")
+    watch(orphans, "judge_all")
     watch(recovery, "move_alike")
     watch(recovering, "check")
     watch(run_rows, "end")
     make_app().open()
     once = list(dict.fromkeys(done))
     assert once == [
-        "how_it_was_left", "_size_of_log", "check_after_bad_stop", "flush", "judge", "move_alike",
-        "check", "end",
+        "how_it_was_left", "_size_of_log", "check_after_bad_stop", "flush", "judge_all",
+        "move_alike", "check", "end",
     ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.store.sqlite.side_folder.side_folder import Likeness, SideFolder
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from tests.store.waking import make_folder
 
 Make = Callable[[SideFolder], object]
@@ -36,17 +36,17 @@ def test_what_is_swapped_for_a_link_before_it_has_its_mode_changes_nobody_elses(
     """Guards against a user who has root open a store of his, and change the mode of any file."""
     secret = tmp_path / "secret"
     secret.mkdir(mode=0o700)
-    real = SideFolder.likeness
+    real = SideFolder._match_database
     swapped: list[Path] = []
 
-    def swap_and_look(self: SideFolder) -> Likeness | None:
-        (new,) = (self.path / place).iterdir()
-        new.rename(tmp_path / "aside")
-        new.symlink_to(secret)
-        swapped.append(new)
-        return real(self)
+    def swap_and_match(self: SideFolder, new: int | str, *, is_folder: bool = False) -> None:
+        (made,) = (self.path / place).iterdir()
+        made.rename(tmp_path / "aside")
+        made.symlink_to(secret)
+        swapped.append(made)
+        real(self, new, is_folder=is_folder)
 
-    monkeypatch.setattr(SideFolder, "likeness", swap_and_look)
+    monkeypatch.setattr(SideFolder, "_match_database", swap_and_match)
     try:
         make(folder)
     except OSError:
@@ -87,7 +87,8 @@ def test_a_bell_that_hangs_is_opened_without_a_change_of_its_folder(folder: Side
 def test_a_bell_belongs_to_the_owner_of_the_database(folder: SideFolder) -> None:
     """Guards the others' place in the row: root makes files for others, anybody else his own."""
     owner = (12_345, 23_456) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
-    os.chown(folder.database, *owner)
+    for file in (folder.database, folder.path, folder.wake):
+        os.chown(file, *owner)
     os.close(folder.open_fifo(folder.bell))
     found = folder.bell.lstat()
     assert (found.st_uid, found.st_gid) == owner
@@ -102,10 +103,10 @@ def test_a_side_file_made_by_another_in_the_same_moment_is_left_as_it_is(
     stranger = folder.workers / "new"
     real = os.open
 
-    def open_late(path: Path, flags: int, mode: int = 0o777) -> int:
+    def open_late(path: Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if flags & os.O_CREAT:
             os.close(real(stranger, os.O_CREAT | os.O_WRONLY, 0o640))
-        return real(path, flags, mode)
+        return real(path, flags, mode, dir_fd=dir_fd)
 
     with monkeypatch.context() as struck:
         struck.setattr(os, "open", open_late)

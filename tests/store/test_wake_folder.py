@@ -86,11 +86,11 @@ def test_a_socket_that_was_never_finished_is_swept_away(
     wakeups: Wakeups, folder: SideFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     maker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    held = sockets.WakeFolder(str(folder.wake))
-    maker.bind(f"{held._path}/{sockets.NEW}-w-0123")
+    held = sockets.WakeFolder(folder)
+    maker.bind(f"{held._path}/{sockets.NEW}-w-0123456789abcdef")
     maker.close()
     wakeups.tell(WORK)
-    assert sockets_in(folder) == ["new-w-0123"], "it may be in the making"
+    assert sockets_in(folder) == ["new-w-0123456789abcdef"], "it may be in the making"
     monkeypatch.setattr(sockets, "_MAKING_NS", -1)
     with wakeups.listener(WORK):
         wakeups.tell(WORK)
@@ -123,7 +123,7 @@ def test_what_is_planted_in_the_folder_is_neither_followed_nor_removed(
 def test_a_live_socket_under_a_name_of_no_topic_is_left_alone(
     wakeups: Wakeups, folder: SideFolder
 ) -> None:
-    held = sockets.WakeFolder(str(folder.wake))
+    held = sockets.WakeFolder(folder)
     stranger = sockets.DatagramSocket()
     held.bind(stranger, "x-stranger", None)
     wakeups.tell(WORK)
@@ -159,7 +159,8 @@ def test_a_socket_belongs_to_the_owner_of_the_database(
 ) -> None:
     """Root makes files for others; anybody else only for himself."""
     owner = (12_345, 23_456) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
-    os.chown(database, *owner)
+    for file in (database, folder.path, folder.wake):
+        os.chown(file, *owner)
     with wakeups.listener(WORK):
         (name,) = sockets_in(folder)
         found = (folder.wake / name).stat()

@@ -163,8 +163,8 @@ class Presence(Protocol):
         """Which process this is."""
         ...
 
-    def sign_of(self, peer: Peer) -> tuple[Sign, Begun]:
-        """The strongest sign of life or death of a peer, and what its notes say."""
+    def signs_of(self, peers: Sequence[Peer]) -> list[tuple[Sign, Begun]]:
+        """The strongest sign of life or death of each, and what its notes say."""
         ...
 
     def has_not_begun(self, peer: Peer, lease: tuple[int, ...]) -> bool:
@@ -204,7 +204,11 @@ class Presence(Protocol):
         ...
 
 
-def judge(presence: Presence, peer: Peer, now: Instant, patience: Patience) -> Judged:
+def judge(
+    presence: Presence, peers: Sequence[Peer], now: Instant, patience: Patience
+) -> list[Judged]:
     """Ask the engine, then let the one rule decide."""
-    sign, begun = presence.sign_of(peer)
-    return Judged(peer, sign, judge_worker(sign, peer.silent_ms(now), patience), begun)
+    return [
+        Judged(peer, sign, judge_worker(sign, peer.silent_ms(now), patience), begun)
+        for peer, (sign, begun) in zip(peers, presence.signs_of(peers), strict=True)
+    ]

@@ -130,7 +130,7 @@ class WorkerList:
         if peer.incarnation == self._own:
             return judge_worker(Sign.LOCK_HELD, peer.silent_ms(self._now), self._patience)
         if peer.incarnation not in self._signs:
-            self._signs[peer.incarnation], _ = self._presence.sign_of(peer)
+            ((self._signs[peer.incarnation], _),) = self._presence.signs_of([peer])
         sign = self._signs[peer.incarnation]
         return judge_worker(sign, peer.silent_ms(self._now), self._patience)
 

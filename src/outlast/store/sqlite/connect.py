@@ -16,6 +16,7 @@ from outlast.errors import (
     StoreUnwritable,
 )
 from outlast.logs import logger
+from outlast.store.sqlite.side_folder.safe_open import Planted
 from outlast.store.sqlite.statements import sql
 
 APPLICATION_ID = 0x4F75744C
@@ -137,6 +138,8 @@ def in_our_words(context: str, path: Path) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise explained(error, context, path) from error
+    except Planted as error:
+        raise StoreUnwritable(error.sentence) from error
     except OSError as error:
         if error.errno is None:
             # No call of the kernel failed: a signal handler raised it.

@@ -33,7 +33,6 @@ from outlast.store.sqlite.connect import (
     refuse_foreign_file,
 )
 from outlast.store.sqlite.engine import ServingEngine
-from outlast.store.sqlite.file_guard import file_id
 from outlast.store.sqlite.looking_engine import LookingEngine
 from outlast.store.sqlite.path_checks import (
     refuse_foreign,
@@ -41,7 +40,7 @@ from outlast.store.sqlite.path_checks import (
     refuse_own_read_only,
     size_of,
 )
-from outlast.store.sqlite.presence.peers import sign_of, sweep_strays
+from outlast.store.sqlite.presence.peers import signs_of, sweep_strays
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.sessions import told_by_the_file
 from outlast.store.sqlite.side_folder.session_marker import Left, how_it_was_left
@@ -71,7 +70,7 @@ def _open_to_look(path: Path, settings: Settings) -> LookingEngine:
     refuse_network(path, settings)
     folder = SideFolder(path)
     openers = UsersLock(folder)
-    if file_id(folder.openers) is not None:
+    if folder.is_made():
         openers.share(settings.open_timeout_seconds)
     try:
         with closing(connect(path, settings.synchronous)) as connection:
@@ -292,15 +291,14 @@ def _refuse_live_leases(
     if 1 not in migrate.applied(connection):
         return
     values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": kernel.boot_id()}
-    peers = (Peer(*row) for row in SqliteTransaction(connection).rows("holding_peers", values))
-    alive = [peer for peer in peers if not _is_dead(peer, folder, now, patience)]
+    peers = [Peer(*row) for row in SqliteTransaction(connection).rows("holding_peers", values)]
+    alive = [
+        peer
+        for peer, (sign, _) in zip(peers, signs_of(peers, folder), strict=True)
+        if not judge_worker(sign, peer.silent_ms(now), patience).is_dead
+    ]
     if alive:
         names = ", ".join(f"{peer.name} (pid {peer.pid})" for peer in alive)
         raise MigrationRefused(
             f"{folder.database} has running tasks held by {names}; let them finish, then migrate"
         )
-
-
-def _is_dead(peer: Peer, folder: SideFolder, now: Instant, patience: Patience) -> bool:
-    sign, _ = sign_of(peer, folder)
-    return judge_worker(sign, peer.silent_ms(now), patience).is_dead

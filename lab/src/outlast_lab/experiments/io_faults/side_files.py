@@ -1,8 +1,8 @@
 """Between Outlast and the kernel: what it does itself to the files beside the database.
 
 Python tells of such calls before it makes them, by audit events, and an error that is raised
-there is the call's. Two calls are not told of and are replaced. Both cannot be undone, so this is
-for the process of a single case.
+there is the call's. Two calls are not told of and are replaced, and so is `os.open`, of which it
+is not told in which folder. None of this can be undone, so it is for the process of a single case.
 """
 
 import errno
@@ -18,16 +18,33 @@ from outlast_lab.experiments.io_faults.faults import ERRNO
 from outlast_lab.experiments.io_faults.switch import switch
 
 _LOCKING_COMMANDS = (6, 37)  # F_SETLK and F_OFD_SETLK
+_DESCRIPTORS = "/proc/self/fd/"
+_NO_FOLDER = -1
 _SORT_OF_LOCK = struct.Struct("=h")
 
 
 def _by_path(arguments: tuple[Any, ...]) -> str | None:
     path = arguments[0]
-    return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else None
+    if not isinstance(path, str | bytes | os.PathLike):
+        return None
+    plain = os.fsdecode(path)
+    return os.readlink(plain) if plain.startswith(_DESCRIPTORS) else plain
 
 
 def _by_descriptor(arguments: tuple[Any, ...]) -> str | None:
-    return os.readlink(f"/proc/self/fd/{arguments[0]}")
+    return os.readlink(f"{_DESCRIPTORS}{arguments[0]}")
+
+
+def _by_folder(place: int) -> Callable[[tuple[Any, ...]], str | None]:
+    """A path that may be relative to the folder whose descriptor stands in that place."""
+
+    def whose(arguments: tuple[Any, ...]) -> str | None:
+        path, folder = _by_path(arguments), arguments[place]
+        if path is None or folder == _NO_FOLDER:
+            return path
+        return os.path.join(_by_descriptor((folder,)) or "", path)
+
+    return whose
 
 
 # To let go of a lock never fails on a file that is open, and so it does not here.
@@ -50,9 +67,9 @@ _EVENTS: dict[str, tuple[str, Callable[[tuple[Any, ...]], str | None]]] = {
     "open": ("side-open", _by_path),
     "fcntl.flock": ("side-lock", _locking),
     "fcntl.fcntl": ("side-lock", _locking_a_range),
-    "os.mkdir": ("side-folder", _by_path),
-    "os.rename": ("side-rename", _by_path),
-    "os.remove": ("side-remove", _by_path),
+    "os.mkdir": ("side-folder", _by_folder(2)),
+    "os.rename": ("side-rename", _by_folder(2)),
+    "os.remove": ("side-remove", _by_folder(1)),
     "mmap.__new__": ("side-map", _by_descriptor),
 }
 
@@ -77,11 +94,19 @@ def watch(database: Path) -> None:
 
     def telling(kind: str, real: Callable[..., None]) -> Callable[..., None]:
         def call(descriptor: int, *details: int) -> None:
-            _meet(kind, os.readlink(f"/proc/self/fd/{descriptor}"))
+            _meet(kind, _by_descriptor((descriptor,)))
             real(descriptor, *details)
 
         return call
 
+    open_really = os.open
+
+    def open_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None:
+            _meet("side-open", _by_folder(1)((path, dir_fd)))
+        return open_really(path, flags, mode, dir_fd=dir_fd)
+
+    os.open = open_in
     os.fsync = telling("side-sync", os.fsync)
     os.posix_fallocate = telling("side-allocate", os.posix_fallocate)
     sys.addaudithook(hook)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outlast.clock import Instant
 from outlast.host import kernel
-from outlast.store.sqlite.presence.worker_lock_file import ProbedLock
+from outlast.store.sqlite.presence.worker_lock_file import LockFiles, ProbedLock
 from outlast_lab.record.set_clock import SetClock
 from outlast_lab.stage import session_markers
 
@@ -45,9 +45,11 @@ def begin_boot(boot: int) -> None:
     vars(kernel)["boot_id"] = lambda: boot_id
     probe = ProbedLock.__init__
 
-    def probe_what_stayed(self: ProbedLock, path: Path | str, inode: int) -> None:
+    def probe_what_stayed(
+        self: ProbedLock, files: LockFiles, name: str, inode: int | None = None
+    ) -> None:
         # A file keeps its inode through a power cut; the copy that stands for it cannot.
-        probe(self, path, Path(path).stat().st_ino)
+        probe(self, files, name)
 
     type.__setattr__(ProbedLock, "__init__", probe_what_stayed)
 

@@ -53,7 +53,7 @@ class Looker(NamedTuple):
         peers = [
             Peer(*row) for row in tx.rows("lock_holders", {"incarnation": self.presence.own_id})
         ]
-        judged = (judge(self.presence, peer, self.now, self.patience) for peer in peers)
+        judged = judge(self.presence, peers, self.now, self.patience)
         return [found for found in judged if found.is_dead]
 
     def free(self, tx: Transaction, dead: Sequence[Judged], run_id: int | None = None) -> Rows:

@@ -22,7 +22,7 @@ def mark_dead(
     row = access.read("judging a worker", lambda tx: tx.row("living_peer", who))
     if row is None:
         return None
-    found = judge(access.presence, Peer(*row), this.now, this.policy.patience)
+    (found,) = judge(access.presence, [Peer(*row)], this.now, this.policy.patience)
     lives = found.judgement.liveness is Liveness.ALIVE
     is_alive = is_forced and (lives or found.sign in _THERE)
     if lives and not is_forced:

@@ -21,7 +21,7 @@ def judged_peers(access: Access, now: Instant, patience: Patience) -> list[Judge
     """The incarnations that the table calls alive, but our own, and what is thought of each."""
     own = {"incarnation": access.presence.own_id}
     rows = access.read("judging workers", lambda tx: tx.rows("living_peers", own))
-    judged = [judge(access.presence, Peer(*row), now, patience) for row in rows]
+    judged = judge(access.presence, [Peer(*row) for row in rows], now, patience)
     return [listened_to(access, found, now, patience) for found in judged]
 
 
@@ -39,7 +39,7 @@ def ended_holders(access: Access, now: Instant, patience: Patience) -> list[Judg
     """Those that are off the list and yet hold tasks, and are dead to the kernel as well."""
     own = {"incarnation": access.presence.own_id}
     rows = access.read("judging workers", lambda tx: tx.rows("ended_holders", own))
-    judged = (judge(access.presence, Peer(*row), now, patience) for row in rows)
+    judged = judge(access.presence, [Peer(*row) for row in rows], now, patience)
     return [found for found in judged if found.is_dead]
 
 

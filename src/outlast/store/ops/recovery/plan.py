@@ -83,7 +83,7 @@ class Planner:
         peer = Peer(*row[_PEER])
         if peer.incarnation not in self._judged:
             patience = self._policy.patience
-            judged = judge(self._access.presence, peer, self._now, patience)
+            (judged,) = judge(self._access.presence, [peer], self._now, patience)
             found = listened_to(self._access, judged, self._now, patience)
             if peer.incarnation == self._own:
                 alive = Judgement(Liveness.ALIVE, "it is this process")

@@ -2,16 +2,23 @@
 
 import errno
 import os
+from collections.abc import Iterable
 
 from outlast.domain.orphans import Sign
 from outlast.host import kernel, memory
 from outlast.logs import logger
 from outlast.store.presence import NOT_WHOLE, Begun, Peer
-from outlast.store.sqlite.presence.worker_lock_file import LockFile, ProbedLock, read_begun
+from outlast.store.sqlite.presence.worker_lock_file import (
+    LockFile,
+    LockFiles,
+    ProbedLock,
+    is_lock_file,
+    read_begun,
+)
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 # The file is missing, replaced, or not ours to open; any other error says nothing of its owner.
-_NO_LOCK_TO_ASK = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR})
+_NO_LOCK_TO_ASK = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR})
 
 log = logger("outlast.heal")
 
@@ -45,10 +52,16 @@ class Incarnation:
         }
 
 
-def sign_of(peer: Peer, folder: SideFolder) -> tuple[Sign, Begun]:
+def signs_of(peers: Iterable[Peer], folder: SideFolder) -> list[tuple[Sign, Begun]]:
+    """The strongest sign of each; the folder of lock files is opened once for all."""
+    with LockFiles(folder) as files:
+        return [sign_of(peer, files) for peer in peers]
+
+
+def sign_of(peer: Peer, files: LockFiles) -> tuple[Sign, Begun]:
     """The lock, or where it cannot be asked, pid and start time."""
     try:
-        lock = ProbedLock(_lock_path(peer, folder), peer.lock_inode)
+        lock = ProbedLock(files, peer.lock_file, peer.lock_inode)
     except OSError as error:
         by_pid = error.errno in _NO_LOCK_TO_ASK
         return _sign_by_pid(peer) if by_pid else Sign.NONE, NOT_WHOLE
@@ -64,22 +77,18 @@ def sign_of(peer: Peer, folder: SideFolder) -> tuple[Sign, Begun]:
 
 def bury(peer: Peer, folder: SideFolder) -> None:
     """Remove a dead worker's lock file, once its row says so, under its own lock."""
-    try:
-        lock = ProbedLock(_lock_path(peer, folder), peer.lock_inode)
-    except OSError:
-        return
-    try:
-        if lock.owner_is_dead():
-            lock.remove()
-    except OSError as error:
-        log.info("the lock file of dead worker %s stays: %s", peer.name, error)
-    finally:
-        lock.close()
-
-
-def _lock_path(peer: Peer, folder: SideFolder) -> str:
-    # Put together as text: a detector asks for a thousand of them.
-    return os.path.join(folder.workers, os.path.basename(peer.lock_file))
+    with LockFiles(folder) as files:
+        try:
+            lock = ProbedLock(files, peer.lock_file, peer.lock_inode)
+        except OSError:
+            return
+        try:
+            if lock.owner_is_dead():
+                lock.remove()
+        except OSError as error:
+            log.info("the lock file of dead worker %s stays: %s", peer.name, error)
+        finally:
+            lock.close()
 
 
 def _sign_by_pid(peer: Peer) -> Sign:
@@ -104,13 +113,14 @@ def is_this_process(peer: Peer) -> bool:
 
 def sweep_strays(folder: SideFolder, registered: set[str]) -> None:
     """Remove lock files that never got a row, left by a crash in between; sole access only."""
-    for path in folder.workers.iterdir():
-        if path.name in registered:
-            continue
-        try:
-            lock = ProbedLock(path, path.stat().st_ino)
-        except OSError:
-            continue
-        if lock.owner_is_dead():
-            lock.remove()
-        lock.close()
+    with LockFiles(folder) as files:
+        for name in os.listdir(files.number):
+            if name in registered or not is_lock_file(name):
+                continue
+            try:
+                lock = ProbedLock(files, name)
+            except OSError:
+                continue
+            if lock.owner_is_dead():
+                lock.remove()
+            lock.close()

@@ -1,8 +1,7 @@
 """Who uses a store on SQLite, as its lock files and the kernel tell."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from pathlib import Path
 
 from outlast.clock import Instant
 from outlast.domain.orphans import Sign
@@ -10,8 +9,8 @@ from outlast.host import kernel, memory
 from outlast.store.presence import Begun, Identity, Own, Peer
 from outlast.store.records import Opened
 from outlast.store.sqlite.presence.exits import ExitWatch
-from outlast.store.sqlite.presence.peers import bury, is_this_process, sign_of
-from outlast.store.sqlite.presence.worker_lock_file import ProbedLock, read_begun
+from outlast.store.sqlite.presence.peers import bury, is_this_process, signs_of
+from outlast.store.sqlite.presence.worker_lock_file import LockFiles, ProbedLock, read_begun
 from outlast.store.sqlite.side_folder import session_marker
 from outlast.store.sqlite.side_folder.session_marker import Marker
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -43,16 +42,17 @@ class SqlitePresence:
         here = kernel.this_process()
         return Identity(here.host, here.pid, here.boot_id)
 
-    def sign_of(self, peer: Peer) -> tuple[Sign, Begun]:
-        """The lock, or where it cannot be asked, pid and start time."""
-        return sign_of(peer, self._folder)
+    def signs_of(self, peers: Sequence[Peer]) -> list[tuple[Sign, Begun]]:
+        """The lock of each, or where it cannot be asked, pid and start time."""
+        return signs_of(peers, self._folder)
 
     def has_not_begun(self, peer: Peer, lease: tuple[int, ...]) -> bool:
         """Whether the notes of a worker, if they can be read, do not name a task it prefetched."""
-        try:
-            lock = ProbedLock(self._folder.workers / Path(peer.lock_file).name, peer.lock_inode)
-        except OSError:
-            return False
+        with LockFiles(self._folder) as files:
+            try:
+                lock = ProbedLock(files, peer.lock_file, peer.lock_inode)
+            except OSError:
+                return False
         with closing(lock):
             begun = read_begun(lock.descriptor, peer.incarnation)
         return begun.whole and lease not in begun.tasks

@@ -10,17 +10,19 @@ import errno
 import fcntl
 import mmap
 import os
+import re
 import struct
 import threading
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
+from typing import Self
 
 from outlast.host import kernel
 from outlast.store.presence import NOT_WHOLE, Begun
 from outlast.store.records import Grant
-from outlast.store.sqlite.side_folder.side_folder import SideFolder, open_existing
+from outlast.store.sqlite.side_folder.safe_open import Pinned
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 # A power of two, so that halves of the file are whole slots.
 SLOTS = 4096
@@ -37,11 +39,20 @@ _EMPTY = bytes(_SLOT.size)
 _ALL_FREE = bytes(SLOTS * _SLOT.size)
 
 
+_NAME = re.compile(r"[0-9a-f]{32}\.lock|\.[0-9a-f]{32}\.new")
+
+
+def is_lock_file(name: str) -> bool:
+    """Whether it is a name that lock files have, finished or not; no other is ever removed."""
+    return _NAME.fullmatch(name) is not None
+
+
 class LockFile:
     """The lock file of this process's incarnation; held for as long as the process lives."""
 
     def __init__(self, folder: SideFolder, incarnation: str) -> None:
         """Made under a temporary name and locked before anybody can find it."""
+        self._folder = folder
         self.path = folder.workers / f"{incarnation}.lock"
         self._mutex = threading.Lock()
         self._is_closed = False
@@ -49,13 +60,13 @@ class LockFile:
         with ExitStack() as undo:
             self._descriptor = folder.open_file(temporary)
             undo.callback(os.close, self._descriptor)
-            undo.callback(temporary.unlink, missing_ok=True)
+            undo.callback(folder.remove, temporary)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Blocks are taken now: a full disk must not surface as SIGBUS in the middle of work.
             os.posix_fallocate(self._descriptor, 0, _FILE_BYTES)
             self._map = mmap.mmap(self._descriptor, _FILE_BYTES)
             self._map[: _HEADER.size] = _header(incarnation)
-            os.rename(temporary, self.path)
+            folder.rename(temporary, self.path.name)
             undo.pop_all()
         self.inode = os.fstat(self._descriptor).st_ino
         self._free = list(range(SLOTS - 1, -1, -1))
@@ -111,7 +122,7 @@ class LockFile:
         One that cannot be removed is swept by whoever finds the store unused next.
         """
         with suppress(OSError):
-            self.path.unlink(missing_ok=True)
+            self._folder.remove(self.path)
         self.close()
 
     def abandon(self) -> None:
@@ -171,16 +182,45 @@ def _figure_in(raw: bytes, at: int) -> int | None:
     return figure if figure and noted == _figure(figure) else None
 
 
+class LockFiles:
+    """The folder of all lock files, opened once for any number of questions."""
+
+    def __init__(self, folder: SideFolder) -> None:
+        self._number = -1
+        self._error: OSError | None = None
+        try:
+            self._number = folder.open_folder(folder.workers)
+        except OSError as error:
+            self._error = error
+
+    @property
+    def number(self) -> int:
+        """The folder's descriptor; raises OSError when there is none that may be used."""
+        if self._error is not None:
+            raise self._error
+        return self._number
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        if self._error is None:
+            os.close(self._number)
+
+
 class ProbedLock:
     """Another worker's lock file, opened to ask the kernel whether its owner lives."""
 
-    def __init__(self, path: Path | str, inode: int) -> None:
+    def __init__(self, files: LockFiles, name: str, inode: int | None = None) -> None:
         """Raises OSError when the file is missing, unreadable or not the one registered."""
-        self._path = path
-        self.descriptor = open_existing(path)
-        if os.fstat(self.descriptor).st_ino != inode:
+        self._files = files
+        # A name out of the database leads nowhere else, whatever it says.
+        self._name = os.path.basename(name)
+        with Pinned(self._name, files.number) as file:
+            self.descriptor = file.open(os.O_RDWR)
+        if inode is not None and os.fstat(self.descriptor).st_ino != inode:
             os.close(self.descriptor)
-            raise FileNotFoundError(errno.ENOENT, "the lock file was replaced", str(path))
+            raise FileNotFoundError(errno.ENOENT, "the lock file was replaced", self._name)
 
     def owner_is_dead(self) -> bool:
         """Whether the lock is free. Shared, since two exclusive probers would see each other."""
@@ -192,7 +232,9 @@ class ProbedLock:
 
     def remove(self) -> None:
         """Take the dead worker's file away; only called while its lock is ours."""
-        Path(self._path).unlink(missing_ok=True)
+        if is_lock_file(self._name):
+            with suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self._files.number)
 
     def close(self) -> None:
         """Stop asking."""

@@ -7,6 +7,7 @@ own, so a clean stop cannot clear another's.
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -16,10 +17,11 @@ from outlast.clock import Instant
 from outlast.domain.worker import PreviousStop
 from outlast.host import kernel
 from outlast.logs import logger
-from outlast.store.sqlite.side_folder.side_folder import SideFolder, sync_folder
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 _SUFFIX = ".session"
 _LONGEST_BYTES = 4096
+_NAME = re.compile(r"[0-9a-f]{32}" + re.escape(_SUFFIX))
 
 log = logger("outlast.store")
 
@@ -101,15 +103,15 @@ class Marker:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            os.rename(temporary, self._path)
-            sync_folder(self._place)
+            self._folder.rename(temporary, self._path.name)
+            self._folder.sync(self._place)
         except OSError as error:
             log.warning("the session marker %s cannot be set: %s", self._path, error)
 
     def clear(self) -> None:
         """A clean stop: ours goes, and no other."""
         with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+            self._folder.remove(self._path)
 
 
 def markers_of(folder: SideFolder, workspace: Path) -> Path:
@@ -120,8 +122,8 @@ def markers_of(folder: SideFolder, workspace: Path) -> Path:
 def how_it_was_left(folder: SideFolder, workspace: Path) -> Left:
     """What the markers tell of those who served before; reads only."""
     crashed, odd, unseen, living, newest = [], [], [], 0, 0
-    for path in sorted(markers_of(folder, workspace).glob(f"*{_SUFFIX}")):
-        session = _read(path)
+    for path in _markers_in(folder, markers_of(folder, workspace)):
+        session = _read(folder, path)
         if session is None:
             odd.append(path.name)
             continue
@@ -143,14 +145,22 @@ def sweep(folder: SideFolder, workspace: Path, names: Iterable[str]) -> None:
     place = markers_of(folder, workspace)
     for name in names:
         with suppress(OSError):
-            # Some names come from the file itself, and lead nowhere else whatever it says.
-            (place / os.path.basename(name)).unlink(missing_ok=True)
+            # Some names come from the file itself, whatever it says.
+            if _NAME.fullmatch(name):
+                folder.remove(place / name)
 
 
-def _read(path: Path) -> Session | None:
+def _markers_in(folder: SideFolder, place: Path) -> list[Path]:
+    """What lies there under a name of ours; where nothing can be read there are none."""
     try:
-        # Of a pipe of that name nobody would ever read the end.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return [place / name for name in sorted(folder.names_in(place)) if _NAME.fullmatch(name)]
+    except OSError:
+        return []
+
+
+def _read(folder: SideFolder, path: Path) -> Session | None:
+    try:
+        with open(folder.open_existing(path, os.O_RDONLY), "rb") as file:
             said = json.loads(file.read(_LONGEST_BYTES))
         session = Session(**said)
     except (OSError, ValueError, TypeError, RecursionError):

@@ -1,16 +1,19 @@
 """The files beside the database: the side folder, safe creation, modes, and their durability."""
 
+import errno
 import fcntl
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from outlast.errors import StoreUnwritable
-from outlast.store.sqlite.side_folder.safe_open import Pinned
+from outlast.store.sqlite.side_folder.safe_open import Pinned, Planted
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
+_NO_FOLDER = (errno.ELOOP, errno.ENOTDIR)
 
 
 class Likeness(NamedTuple):
@@ -34,7 +37,11 @@ def is_settled(changed_ns: int, looked_at_ns: int) -> bool:
 
 
 class SideFolder:
-    """The private folder next to the database that holds locks and lock files."""
+    """The private folder next to the database that holds locks and lock files.
+
+    Whatever is done in it or in a folder of it goes by a descriptor that `open_folder` gives:
+    opened without following a link, and of a folder that belongs to the owner of the database.
+    """
 
     def __init__(self, database: Path) -> None:
         self.database = database
@@ -50,7 +57,7 @@ class SideFolder:
     def is_locked(self, path: Path) -> bool:
         """Whether somebody has the lock of a side file; nothing is made by asking."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | _SAFE)
+            descriptor = self.open_existing(path, os.O_RDONLY)
         except OSError:
             return False
         try:
@@ -61,14 +68,32 @@ class SideFolder:
             os.close(descriptor)
         return False
 
+    def is_made(self) -> bool:
+        """Whether there is a lock of the openers to join."""
+        try:
+            with self.opened(self.path) as folder:
+                os.stat(self.openers.name, dir_fd=folder, follow_symlinks=False)
+        except Planted:
+            raise
+        except OSError:
+            return False
+        return True
+
     def make(self) -> None:
         """Create what is missing, privately and durably, owned like the database."""
         try:
-            _make_folders(self.database.parent)
-            for folder in (self.path, self.workers, self.wake):
-                self._make_folder(folder)
+            self.make_folder(self.path)
+            with self.opened(self.path) as side:
+                made = [
+                    self._make_in(side, folder)
+                    for folder in (self.workers, self.wake, self.subscribers)
+                ]
+                if any(made):
+                    os.fsync(side)
             for file in (self.openers, self.gate):
                 os.close(self.open_file(file))
+        except Planted as error:
+            raise StoreUnwritable(error.sentence) from error
         except OSError as error:
             raise StoreUnwritable(
                 f"nothing can be written in {self.database.parent} ({error.strerror});"
@@ -76,27 +101,121 @@ class SideFolder:
             ) from error
 
     def make_folder(self, path: Path) -> None:
-        """Create a folder for what belongs to the store, and those above it, if need be."""
-        _make_folders(path.parent)
-        self._make_folder(path)
+        """Create the side folder or one in it, and those above it, if need be."""
+        with suppress(FileNotFoundError):
+            os.close(self.open_folder(path))
+            return
+        if self._is_outermost(path):
+            _make_folders(path.parent)
+            parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        else:
+            self.make_folder(path.parent)
+            parent = self.open_folder(path.parent)
+        try:
+            if self._make_in(parent, path):
+                os.fsync(parent)
+        finally:
+            os.close(parent)
 
-    def _make_folder(self, path: Path) -> None:
-        if _make_folder(path):
-            descriptor = _open_folder(path)
-            try:
-                self._match_database(descriptor, is_folder=True)
-            finally:
-                os.close(descriptor)
+    def _make_in(self, parent: int, path: Path) -> bool:
+        """Whether the folder was missing; one that is there must be ours."""
+        with suppress(FileNotFoundError):
+            os.close(self._open_in(parent, path))
+            return False
+        self._refuse_to_make_for_another(path)
+        try:
+            os.mkdir(path.name, 0o700, dir_fd=parent)
+        except FileExistsError:
+            os.close(self._open_in(parent, path))
+            return False
+        descriptor = self._open_in(parent, path)
+        try:
+            self._match_database(descriptor, is_folder=True)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _refuse_to_make_for_another(self, path: Path) -> None:
+        """Nobody but root can give a folder away, and its owner would have to refuse it."""
+        if os.geteuid() not in (0, self._owner_uid()):
+            raise PermissionError(
+                errno.EPERM,
+                f"{path.name} is to be made by user {self._owner_uid()}, who owns the database,"
+                " or by root",
+                str(path),
+            )
+
+    def _is_outermost(self, path: Path) -> bool:
+        return path.name == self.path.name
+
+    def open_folder(self, path: Path) -> int:
+        """A descriptor of the side folder or of one in it; anything else is refused as planted.
+
+        Markers may lie in a workspace: the folder of the same name there counts as one, too.
+        """
+        if self._is_outermost(path):
+            return self._open_in(None, path)
+        with self.opened(path.parent) as parent:
+            return self._open_in(parent, path)
+
+    @contextmanager
+    def opened(self, path: Path) -> Iterator[int]:
+        """The same for a block, to be given as `dir_fd`."""
+        descriptor = self.open_folder(path)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open_in(self, parent: int | None, path: Path) -> int:
+        try:
+            name = path if parent is None else path.name
+            descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _SAFE, dir_fd=parent)
+        except OSError as error:
+            if error.errno in _NO_FOLDER and os.path.lexists(path):
+                raise Planted(path, "is a symbolic link, or no folder at all") from error
+            raise
+        try:
+            self._check_owner(descriptor, path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _check_owner(self, descriptor: int, path: Path) -> None:
+        owner = self._owner_uid()
+        if os.fstat(descriptor).st_uid == owner:
+            return
+        # Root makes a folder and then gives it away, and may be at it or have died in between.
+        is_half_made = os.geteuid() == 0 and not os.listdir(descriptor)
+        found = os.fstat(descriptor).st_uid
+        if found == 0 and is_half_made:
+            self._match_database(descriptor, is_folder=True)
+        elif found != owner:
+            raise Planted(path, f"belongs to user {found} and not to user {owner} like the store")
+
+    def _owner_uid(self) -> int:
+        """Who owns the database, or will own it once this process has made it."""
+        like = self.likeness()
+        return os.geteuid() if like is None else like.uid
+
+    def open_existing(self, path: Path, flags: int = os.O_RDWR) -> int:
+        """Open a side file that somebody else made; never through a link, nor anything else."""
+        with self.opened(path.parent) as folder, Pinned(path, folder) as file:
+            return file.open(flags)
 
     def open_file(self, path: Path) -> int:
         """Open a side file for locking, making it if need be; never through a symbolic link."""
-        with suppress(FileNotFoundError):
-            return open_existing(path)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o600)
-        except FileExistsError:
-            # Somebody else has made it meanwhile, and sees to its owner and mode.
-            return open_existing(path)
+        with self.opened(path.parent) as folder:
+            with suppress(FileNotFoundError), Pinned(path, folder) as file:
+                return file.open(os.O_RDWR)
+            try:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
+                descriptor = os.open(path.name, flags, 0o600, dir_fd=folder)
+            except FileExistsError:
+                # Somebody else has made it meanwhile, and sees to its owner and mode.
+                with Pinned(path, folder) as file:
+                    return file.open(os.O_RDWR)
         try:
             self._match_database(descriptor)
         except BaseException:
@@ -104,18 +223,35 @@ class SideFolder:
             raise
         return descriptor
 
+    def remove(self, path: Path) -> None:
+        """Remove a side file, if it is there; who calls this knows the name for one of ours."""
+        with suppress(FileNotFoundError), self.opened(path.parent) as folder:
+            os.unlink(path.name, dir_fd=folder)
+
+    def rename(self, path: Path, name: str) -> None:
+        """Give a side file another name in the same folder."""
+        with self.opened(path.parent) as folder:
+            os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def names_in(self, path: Path) -> list[str]:
+        """What lies in a folder now, whoever put it there."""
+        with self.opened(path) as folder:
+            return os.listdir(folder)
+
+    def sync(self, path: Path) -> None:
+        """Make the names in a folder durable."""
+        with self.opened(path) as folder:
+            os.fsync(folder)
+
     def open_fifo(self, path: Path) -> int:
         """Open a FIFO for both of its ends, making it if need be; never anything else."""
-        folder = _open_folder(path.parent)
-        try:
+        with self.opened(path.parent) as folder:
             # One that is there is opened without a change of its folder, which others watch.
             with suppress(FileNotFoundError):
-                return _open_fifo(path.name, folder)
+                return _open_fifo(path, folder)
             with suppress(FileExistsError):
                 self._make_fifo(path.name, folder)
-            return _open_fifo(path.name, folder)
-        finally:
-            os.close(folder)
+            return _open_fifo(path, folder)
 
     def _make_fifo(self, name: str, folder: int) -> None:
         """It has its name only once it has its owner and mode, or whoever comes is shut out."""
@@ -147,35 +283,18 @@ class SideFolder:
             os.chown(new, like.uid, like.gid)
 
 
-def open_existing(path: Path | str) -> int:
-    """Open a side file that somebody else made; never through a symbolic link."""
-    return os.open(path, os.O_RDWR | _SAFE)
-
-
-def _open_fifo(name: str, folder: int) -> int:
-    # Looked at before it is opened: closing another name of the database would drop its locks.
-    with Pinned(name, folder, stat.S_ISFIFO) as fifo:
-        return os.open(fifo.address, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _open_folder(folder: Path) -> int:
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _SAFE)
+def _open_fifo(path: Path, folder: int) -> int:
+    with Pinned(path, folder, stat.S_ISFIFO) as fifo:
+        return fifo.open(os.O_RDWR)
 
 
 def _make_folders(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_folders(folder.parent)
-    _make_folder(folder)
-
-
-def _make_folder(folder: Path) -> bool:
-    try:
+    with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    except FileExistsError:
-        return False
-    sync_folder(folder.parent)
-    return True
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

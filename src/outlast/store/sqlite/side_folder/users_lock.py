@@ -8,7 +8,8 @@ from pathlib import Path
 
 from outlast.errors import StoreBusy, StoreUnwritable
 from outlast.host import kernel
-from outlast.store.sqlite.side_folder.side_folder import SideFolder, open_existing
+from outlast.store.sqlite.side_folder.safe_open import Planted
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 _POLL_SECONDS = 0.01
 _STOPPED_SECONDS = 0.5
@@ -43,7 +44,11 @@ class UsersLock:
 
     def _is_for_good(self) -> bool:
         with suppress(OSError):
-            return self.path.read_bytes() == _FOR_GOOD
+            descriptor = self._folder.open_existing(self.path, os.O_RDONLY)
+            try:
+                return os.read(descriptor, len(_FOR_GOOD) + 1) == _FOR_GOOD
+            finally:
+                os.close(descriptor)
         return False
 
     def regain_exclusive(self) -> bool:
@@ -97,7 +102,9 @@ class UsersLock:
 
     def _take(self, mode: int) -> bool:
         try:
-            descriptor = open_existing(self.path)
+            descriptor = self._folder.open_existing(self.path)
+        except Planted as error:
+            raise StoreUnwritable(error.sentence) from error
         except OSError as error:
             raise StoreUnwritable(
                 f"{self.path} cannot be opened ({error.strerror}); give this user permission on"

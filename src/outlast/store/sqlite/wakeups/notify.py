@@ -5,6 +5,7 @@ empty datagram to each. A hint may be lost, and whoever waits also polls: nothin
 """
 
 import os
+import re
 import time
 from os import stat
 from typing import NamedTuple
@@ -17,6 +18,10 @@ from outlast.store.sqlite.wakeups.sockets import NEW, WakeFolder
 from outlast.store.topics import Topic
 
 log = logger("outlast.store")
+
+# What is called otherwise was not made by the store, and is neither told nor removed.
+_OF_A_LISTENER = re.compile(rf"[{''.join(LETTERS)}]+-[0-9a-f]{{16}}")
+_UNFINISHED = re.compile(rf"{NEW}-{_OF_A_LISTENER.pattern}")
 
 Names = list[tuple[str, frozenset[Topic]]]
 
@@ -88,10 +93,10 @@ class Wakeups:
         door = self._open(found)
         names: Names = []
         for name in door.names():
-            letters, _, rest = name.partition("-")
-            if letters == NEW:
+            letters = name.partition("-")[0]
+            if _UNFINISHED.fullmatch(name):
                 door.sweep(name)
-            elif rest and LETTERS.keys() >= set(letters):
+            elif _OF_A_LISTENER.fullmatch(name):
                 names.append((name, frozenset(LETTERS[letter] for letter in letters)))
         changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
         self.ears = Ears(changed_ns, door, names)
@@ -100,7 +105,7 @@ class Wakeups:
     def _open(self, found: os.stat_result) -> WakeFolder:
         door = self._door
         if door is None or door.identity != (found.st_dev, found.st_ino):
-            door = self._door = WakeFolder(self._path)
+            door = self._door = WakeFolder(self._folder)
         return door
 
     def _complain(self, error: OSError) -> None:

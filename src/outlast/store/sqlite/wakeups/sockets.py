@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from outlast.store.sqlite.side_folder.safe_open import DESCRIPTORS, Pinned
-from outlast.store.sqlite.side_folder.side_folder import Likeness
+from outlast.store.sqlite.side_folder.side_folder import Likeness, SideFolder
 
 NEW = "new"
 
@@ -32,16 +32,15 @@ class DatagramSocket(socket.socket):
 class WakeFolder:
     """The wake folder, held open: its sockets are reached however long its path is."""
 
-    def __init__(self, path: str) -> None:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    def __init__(self, folder: SideFolder) -> None:
         self._close = os.close
         self.number = -1
-        self.number = os.open(path, flags)
+        self.number = folder.open_folder(folder.wake)
         found = os.fstat(self.number)
         self.identity = (found.st_dev, found.st_ino)
         by_descriptor = f"{DESCRIPTORS}/{self.number}"
         has_descriptors = hasattr(os, "O_PATH") and os.path.isdir(by_descriptor)
-        self._path = by_descriptor if has_descriptors else path
+        self._path = by_descriptor if has_descriptors else str(folder.wake)
         self._sender: DatagramSocket | None = None
         self._sent = 0
 
