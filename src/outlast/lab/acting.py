@@ -22,6 +22,7 @@ from typing import Any
 from outlast import _host, _probe
 from outlast.api import Outlast
 from outlast.clock import Clock, Instant, SystemClock
+from outlast.lab.clock.wall_clock import reach_second_processes
 from outlast.lab.forking import ready_to_fork
 from outlast.lab.history import ANSWERED, LEFT, Line, LineFile
 from outlast.lab.stored import Rows, read_stored
@@ -167,6 +168,7 @@ class Actor:
         """Be a real worker, with the laboratory's handlers, until the end."""
         from outlast.lab.handlers import FUNCTIONS
 
+        reach_second_processes()
         app = Outlast(path, settings=Settings(**settings))
         for function in FUNCTIONS:
             app.functions.register(function)
@@ -233,7 +235,7 @@ def _differences(before: Rows, after: Rows) -> list[Any]:
 
 def _clocks() -> dict[str, float]:
     return {
-        "wall": time.clock_gettime(time.CLOCK_REALTIME),
+        "wall": SystemClock().now().utc_ms / 1000,
         "monotonic": time.clock_gettime(time.CLOCK_MONOTONIC),
         "boottime": time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)),
         "mono_ms": SystemClock().now().mono_ms,

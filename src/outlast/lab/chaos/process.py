@@ -27,6 +27,7 @@ from outlast.lab.chaos.crowd import QUEUES, Hand
 from outlast.lab.chaos.finish import finish
 from outlast.lab.chaos.keeper import Keeper
 from outlast.lab.chaos.programs import LEASE_SECONDS, Program
+from outlast.lab.clock.wall_clock import reach_second_processes
 from outlast.lab.history import LineFile
 from outlast.lab.witness import Witness
 from outlast.settings import Settings
@@ -134,6 +135,7 @@ def keeper(here: Here) -> None:
 
 def worker(here: Here) -> None:
     """The real worker, in the main thread as programs have it; its threads put work in."""
+    reach_second_processes()
     os.environ |= {handlers.WORKER: here.program.name, handlers.FOLDER: str(here.folder)}
     witness = here.witness()
     witness.open()
