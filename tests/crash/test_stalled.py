@@ -8,7 +8,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import DatabaseError, Outlast, QueueStalled, Settings, _probe
+from outlast import (
+    DatabaseError,
+    Outlast,
+    QueueStalled,
+    RecoveryFailed,
+    RecoveryReport,
+    Settings,
+    _probe,
+)
+from outlast.clock import Instant
+from outlast.store.records import RunEnd
+from outlast.store.sqlite.store import SqliteStore
 from tests.support.children import Child
 from tests.support.foreign import foreign_statuses
 from tests.support.sitting import sits_in_a_transaction
@@ -47,6 +58,26 @@ def test_a_writer_stopped_inside_a_transaction_is_named(database: Path, sit: obj
             writer.hear()
             assert app.enqueue("work", id="waiting").id == "waiting"
         assert "waiting" in foreign_statuses(database)
+
+
+def test_who_opens_beside_a_stopped_writer_asks_once_and_is_told(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To put on record that its recovery was stopped it would have to wait once more."""
+    asked: list[RunEnd] = []
+    end_run = SqliteStore.end_run
+
+    def counted(store: SqliteStore, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
+        asked.append(done)
+        return end_run(store, run_id, done, now)
+
+    monkeypatch.setattr(SqliteStore, "end_run", counted)
+    with Child(sits_in_a_transaction, database) as writer:
+        writer.hear()
+        writer.signal(signal.SIGSTOP)
+        with pytest.raises(RecoveryFailed, match=rf"process {writer.pid} \(stopped\)"):
+            Outlast(database, settings=IMPATIENT).open()
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])

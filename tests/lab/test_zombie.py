@@ -69,6 +69,24 @@ def test_who_is_stopped_where_others_wait_is_named_to_them(tmp_path: Path, share
     assert played["writers"] == len(cases)
 
 
+# So quick a machine that a writer is at its next call before it would take the gate again.
+QUICK = """
+from outlast.store.sqlite.gate import WriteGate
+WriteGate.alone_seconds = 60.0
+"""
+
+
+@pytest.mark.parametrize("point", [inside.BEGUN, inside.WRITTEN, inside.COMMITTED])
+def test_on_a_machine_however_quick_only_who_has_a_lock_stands_in_the_way(
+    tmp_path: Path, point: str
+) -> None:
+    """A writer that passed the gate by has none left once it has committed."""
+    with Company(prelude=QUICK) as company:
+        cases, played = [inside.Case("enqueue", point)], Counter[str]()
+        assert list(inside.play(cases, Plan(tmp_path), company, played)) == []
+    assert played["writers"] == 1
+
+
 @pytest.mark.timeout(300)
 def test_the_experiment_has_some_of_every_kind_and_repeats_by_its_seed(tmp_path: Path) -> None:
     findings = running.run(Plan(tmp_path, seed=7, cases=20))
