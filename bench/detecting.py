@@ -18,11 +18,12 @@ from bench.load import KIND, PAYLOAD_TEXT, Sizes, timed
 from bench.machine import empty_folder
 from bench.paired import Ratio, summary
 from bench.results import Row
-from outlast import Outlast, Settings, _host
-from outlast.engine.detector import Detector
-from outlast.engine.session import Session
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.lockfile import LockFile
+from outlast import Outlast, Settings
+from outlast.host import kernel
+from outlast.maintenance.loop import Detector
+from outlast.store.session import Session
+from outlast.store.sqlite.presence.worker_lock_file import LockFile
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 TASKS_EACH = 10
 LOOKS = 5
@@ -67,8 +68,8 @@ class Staff:
         child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.descriptor])
         lock.close()
         self.alive.append(child)
-        here, now_ms = _host.this_process(), time.time_ns() // 1_000_000
-        found = _host.process_stat(child.pid)
+        here, now_ms = kernel.this_process(), time.time_ns() // 1_000_000
+        found = kernel.process_stat(child.pid)
         started = found[1] if found else 0
         return (
             incarnation, f"worker-{child.pid}", here.host, here.boot_id, child.pid, started,

@@ -18,9 +18,9 @@ import apsw
 from bench import document
 from outlast.clock import Instant
 from outlast.store.new_tasks import NewTask
+from outlast.store.ops.tasks import INLINE_BYTES
 from outlast.store.sqlite import migrate
-from outlast.store.sqlite.connection import connect
-from outlast.store.sqlite.enqueue import INLINE_BYTES
+from outlast.store.sqlite.connect import connect
 from outlast.store.sqlite.transaction import Row, Transaction, Values, chunks, int_array
 
 TASKS = 2_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from outlast.engine.ids import new_id
+from outlast.tasks.ids import new_id
 
 KIND = "ingest"
 PAYLOAD = {

@@ -21,8 +21,8 @@ from bench.machine import ROOT, empty_folder
 from bench.paired import Contestant, measure, ratio, summary, typical
 from bench.results import Row
 from outlast import Outlast, Settings
-from outlast.engine.session import Session
-from outlast.engine.worker import MAX_PREFETCH
+from outlast.store.session import Session
+from outlast.worker.worker import MAX_PREFETCH
 
 LONGEST_LOCK_MS = 100
 # The detector would take part in a recovery that lasts for a minute.

@@ -41,21 +41,26 @@ from outlast.errors import (
 )
 
 if TYPE_CHECKING:
-    from outlast.aio import AsyncLease, AsyncNamedLock, AsyncOutlast, AsyncSubscription, AsyncWorker
-    from outlast.api import Outlast
-    from outlast.clock import Clock, Instant, SystemClock
-    from outlast.domain.acts import AuditRecord, Forced
-    from outlast.domain.events import Cursor, Event, Subscriber
-    from outlast.domain.figures import (
-        Backlog,
-        CheckpointFigures,
-        LeaseFigures,
-        Stats,
-        TaskFigures,
+    from outlast.app.aio import (
+        AsyncLease,
+        AsyncNamedLock,
+        AsyncOutlast,
+        AsyncSubscription,
+        AsyncWorker,
     )
+    from outlast.app.app import Outlast
+    from outlast.app.lease import Lease
+    from outlast.app.named_lock import NamedLock
+    from outlast.app.recovery import QueueRecovery
+    from outlast.app.snapshot import Snapshot
+    from outlast.app.subscription import Subscription
+    from outlast.app.workers import Heartbeats
+    from outlast.clock import Clock, Instant, SystemClock
+    from outlast.domain.events import Cursor, Event, Subscriber
     from outlast.domain.integrity import IntegrityResult, Verdict
     from outlast.domain.lifecycle import Parked, RecoveryAction, Status
     from outlast.domain.locks import LockInfo, LockState
+    from outlast.domain.operator_acts import AuditRecord, Forced
     from outlast.domain.recovery import (
         DeadWorker,
         Decision,
@@ -66,22 +71,23 @@ if TYPE_CHECKING:
         Suspect,
         UnrecoveredTask,
     )
-    from outlast.domain.report import ReportDocument
+    from outlast.domain.recovery_report import ReportDocument
+    from outlast.domain.stats import (
+        Backlog,
+        CheckpointFigures,
+        LeaseFigures,
+        Stats,
+        TaskFigures,
+    )
     from outlast.domain.task import Checkpoint, Group, Move, Task
     from outlast.domain.worker import PreviousStop, Serves, StuckHandler, WorkerInfo, WorkerState
-    from outlast.engine.context import Context
-    from outlast.engine.functions import TaskFunction
-    from outlast.engine.heal import Recovery, RecoveryStats
-    from outlast.engine.lease import Lease
-    from outlast.engine.locks import NamedLock
-    from outlast.engine.mending import QueueRecovery
-    from outlast.engine.snapshot import Snapshot
-    from outlast.engine.subscription import Subscription
-    from outlast.engine.tally import Tally
-    from outlast.engine.worker import Worker
-    from outlast.engine.workers import Heartbeats
+    from outlast.maintenance.healing import Recovery, RecoveryStats
     from outlast.settings import Settings
     from outlast.store.records import Batch, FlushResult, KeyRecord, SchemaReport
+    from outlast.tasks.context import Context
+    from outlast.tasks.functions import TaskFunction
+    from outlast.worker.counts import Tally
+    from outlast.worker.worker import Worker
 
 __version__ = "0.1.0"
 
@@ -188,31 +194,31 @@ __all__ = [
 # Where the other public names live. Importing them all takes longer than the command line may take
 # to start, so only who asks for one pays for it.
 _HOMES = {
-    "outlast.aio": "AsyncLease AsyncNamedLock AsyncOutlast AsyncSubscription AsyncWorker",
-    "outlast.api": "Outlast",
+    "outlast.app.aio": "AsyncLease AsyncNamedLock AsyncOutlast AsyncSubscription AsyncWorker",
+    "outlast.app.app": "Outlast",
     "outlast.clock": "Clock Instant SystemClock",
     "outlast.domain.events": "Cursor Event Subscriber",
-    "outlast.domain.figures": "Backlog CheckpointFigures LeaseFigures Stats TaskFigures",
+    "outlast.domain.stats": "Backlog CheckpointFigures LeaseFigures Stats TaskFigures",
     "outlast.domain.integrity": "IntegrityResult Verdict",
     "outlast.domain.lifecycle": "Parked RecoveryAction Status",
-    "outlast.domain.acts": "AuditRecord Forced",
+    "outlast.domain.operator_acts": "AuditRecord Forced",
     "outlast.domain.locks": "LockInfo LockState",
-    "outlast.domain.report": "ReportDocument",
+    "outlast.domain.recovery_report": "ReportDocument",
     "outlast.domain.recovery": "DeadWorker Decision RecoveredTask RecoveryReport RecoveryStatus"
     " RecoveryStep Suspect UnrecoveredTask",
     "outlast.domain.task": "Checkpoint Group Move Task",
     "outlast.domain.worker": "PreviousStop Serves StuckHandler WorkerInfo WorkerState",
-    "outlast.engine.context": "Context",
-    "outlast.engine.functions": "TaskFunction",
-    "outlast.engine.heal": "Recovery RecoveryStats",
-    "outlast.engine.lease": "Lease",
-    "outlast.engine.locks": "NamedLock",
-    "outlast.engine.mending": "QueueRecovery",
-    "outlast.engine.snapshot": "Snapshot",
-    "outlast.engine.subscription": "Subscription",
-    "outlast.engine.tally": "Tally",
-    "outlast.engine.worker": "Worker",
-    "outlast.engine.workers": "Heartbeats",
+    "outlast.tasks.context": "Context",
+    "outlast.tasks.functions": "TaskFunction",
+    "outlast.maintenance.healing": "Recovery RecoveryStats",
+    "outlast.app.lease": "Lease",
+    "outlast.app.named_lock": "NamedLock",
+    "outlast.app.recovery": "QueueRecovery",
+    "outlast.app.snapshot": "Snapshot",
+    "outlast.app.subscription": "Subscription",
+    "outlast.worker.counts": "Tally",
+    "outlast.worker.worker": "Worker",
+    "outlast.app.workers": "Heartbeats",
     "outlast.settings": "Settings",
     "outlast.store.records": "Batch FlushResult KeyRecord SchemaReport",
 }

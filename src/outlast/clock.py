@@ -3,7 +3,7 @@
 from time import monotonic_ns, time_ns
 from typing import NamedTuple, Protocol
 
-from outlast import _host
+from outlast.host import kernel
 
 
 class Instant(NamedTuple):
@@ -29,7 +29,7 @@ class SystemClock:
     """The host's clocks. The monotonic one stands still while the machine sleeps."""
 
     def __init__(self) -> None:
-        self._offset_ms = _host.monotonic_offset_ms()
+        self._offset_ms = kernel.monotonic_offset_ms()
 
     def now(self) -> Instant:
         """The present moment."""

@@ -87,9 +87,9 @@ with outlast.Outlast(sys.argv[1]) as app:
     (lease,) = app.claim("w", wait=1)
     lease.complete(1)
     assert app.get("t1").wait(1) == 1
-print(*sorted({"asyncio", "concurrent.futures", "outlast.aio"} & set(sys.modules)))
+print(*sorted({"asyncio", "concurrent.futures", "outlast.app.aio"} & set(sys.modules)))
 outlast.AsyncOutlast
-print(*sorted({"asyncio", "concurrent.futures", "outlast.aio"} & set(sys.modules)))
+print(*sorted({"asyncio", "concurrent.futures", "outlast.app.aio"} & set(sys.modules)))
 """
 
 
@@ -102,4 +102,4 @@ def test_who_uses_no_coroutines_does_not_import_what_they_need(database: object)
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["", "asyncio concurrent.futures outlast.aio"]
+    assert done.stdout.splitlines() == ["", "asyncio concurrent.futures outlast.app.aio"]

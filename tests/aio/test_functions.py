@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, InvalidInput, Outlast
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 
 NOTHING = {"pending": 0, "running": 0, "completed": 0, "failed": 0, "cancelled": 0}
 

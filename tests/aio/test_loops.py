@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, LeaseLost, Outlast
-from outlast.aio.hop import Hop
+from outlast.app.aio.hop import Hop
 from tests.aio.test_cancelling import nobody_can_write, under_way
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses

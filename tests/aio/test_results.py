@@ -16,7 +16,7 @@ from outlast import (
     TaskFailed,
     TaskNotFound,
 )
-from outlast.engine import vigil
+from outlast.store import change_watch
 from outlast.store.sqlite.reads import SqliteReads
 from tests.aio.test_cancelling import until
 from tests.support.children import Child
@@ -181,7 +181,7 @@ def test_another_process_ends_a_wait(
 ) -> None:
     """By a datagram where nobody polls; by polling where no socket can be made."""
     if by == "datagram":
-        monkeypatch.setattr(vigil, "POLL_SECONDS", 2 * SOON_SECONDS)
+        monkeypatch.setattr(change_watch, "POLL_SECONDS", 2 * SOON_SECONDS)
 
     async def scene() -> None:
         with Child(_completes, aio.path) as child:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from outlast import AsyncLease, AsyncOutlast, Outlast
-from outlast.aio.hopping import Hopping
-from outlast.aio.looking import AsyncLooking
+from outlast.app.aio.hopping import Hopping
+from outlast.app.aio.looking import AsyncLooking
 from outlast.testing import ManualClock
 from tests.aio.both import Cast
 from tests.store.hand import Hand

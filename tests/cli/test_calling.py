@@ -6,9 +6,9 @@ import click
 import pytest
 
 from outlast import Outlast, Settings, errors
+from outlast.cli.command import Verbs
 from outlast.cli.exits import MEANINGS, Exit, exit_for
 from outlast.cli.main import cli
-from outlast.cli.verbs import Verbs
 from outlast.errors import OutcomeUnknown, OutlastError, StoreNotFound, TaskNotFound
 from tests.cli.conftest import Call
 
@@ -148,8 +148,8 @@ def test_an_error_nobody_expected_shows_no_traceback_unless_asked(
     def break_down(*args: object) -> None:
         raise RuntimeError("the sky fell")
 
-    monkeypatch.setattr("outlast.cli.task.newest", break_down)
-    monkeypatch.setattr("outlast.cli.stores.os.path.lexists", lambda path: True)
+    monkeypatch.setattr("outlast.cli.commands.task.newest", break_down)
+    monkeypatch.setattr("outlast.cli.open_store.os.path.lexists", lambda path: True)
     said = bare("task", "list", "--store", "work.db")
     assert (said.code, said.out, said.err.count("\n")) == (Exit.UNEXPECTED, "", 1)
     assert "RuntimeError: the sky fell" in said.err

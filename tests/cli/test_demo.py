@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli import demo_jobs
-from outlast.cli.demo_run import Outcome, Stage, kill, moment, outcome_of, scene_after
+from outlast.cli.demo import jobs
+from outlast.cli.demo.run import Outcome, Stage, kill, moment, outcome_of, scene_after
 from tests.cli.conftest import Call
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment, piped
 from tests.docs.pages import DOCS
@@ -147,12 +147,12 @@ def worked_off(stage: Stage) -> Outcome:
 
 
 def result_of(payload: dict[str, str]) -> dict[str, int]:
-    return {"words": demo_jobs.words(Path(payload["path"]).read_bytes())}
+    return {"words": jobs.words(Path(payload["path"]).read_bytes())}
 
 
 def journal(stage: Stage, task_ids: list[str]) -> Stage:
     lines = [f"{os.getpid()} {task_id}\n" for task_id in task_ids]
-    (stage.folder / demo_jobs.JOURNAL).write_text("".join(lines))
+    (stage.folder / jobs.JOURNAL).write_text("".join(lines))
     return stage
 
 
@@ -186,7 +186,7 @@ def test_a_claim_that_does_not_hold_shows_in_the_exit_code(
     bare: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = Outcome(20, 8, 8, 8, 11, 1, 0, None, None, ())
-    monkeypatch.setattr("outlast.cli.demo.outcome_of", lambda *arguments: broken)
+    monkeypatch.setattr("outlast.cli.demo.command.outcome_of", lambda *arguments: broken)
     said = bare("demo", "--tasks", "20")
     assert said.code == 1
     assert CLAIM not in said.out

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from outlast import Checkpoint, Move, Status, Task
-from outlast.cli.text import age, count, cut, moment, size, span, stamp, width_of
-from outlast.cli.timeline import CHECKPOINTS_SHOWN, timeline
-from outlast.cli.views import Lines, Table, View, plain
+from outlast.cli.output.text import age, count, cut, moment, size, span, stamp, width_of
+from outlast.cli.output.timeline import CHECKPOINTS_SHOWN, timeline
+from outlast.cli.output.views import Lines, Table, View, plain
 
 START = datetime(2027, 1, 15, 8, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import apsw
 import pytest
 
 from outlast import Cursor, Outlast, Subscriber, WorkerInfo
-from outlast.cli import concerns
-from outlast.cli.concerns import Grade
+from outlast.cli.commands import health_checks
+from outlast.cli.commands.health_checks import Grade
 from outlast.domain.worker import StuckHandler, WorkerState
 from outlast.store.sqlite import migrate
 from outlast.testing import ManualClock
@@ -236,7 +236,7 @@ def test_of_many_stuck_handlers_only_some_are_named() -> None:
         registered_at=moment, beat_at=moment, silent_seconds=0.0, ended_at=None, task_ids=(),
         task_count=0, beat_task_id=None, progress=None, serves=None, stuck=stuck,
     )  # fmt: skip
-    found = concerns.working([worker])
+    found = health_checks.working([worker])
     assert found.grade is Grade.DEGRADED
     assert found.detail.count("does not stop") == 3
     assert found.detail.endswith("; and 9 more")
@@ -279,12 +279,12 @@ def test_a_subscriber_that_lapsed_is_a_concern(
 def test_a_subscriber_far_behind_is_a_concern() -> None:
     moment = datetime(2027, 1, 15, tzinfo=UTC)
 
-    def judged(behind: int) -> concerns.Concern:
+    def judged(behind: int) -> health_checks.Concern:
         found = Subscriber("audit", Cursor(), behind, moment, moment, False)
-        return concerns.subscribers([found])
+        return health_checks.subscribers([found])
 
-    assert judged(concerns.FAR_BEHIND).grade is Grade.OK
-    late = judged(concerns.FAR_BEHIND + 1)
+    assert judged(health_checks.FAR_BEHIND).grade is Grade.OK
+    late = judged(health_checks.FAR_BEHIND + 1)
     assert (late.grade, late.detail) == (
         Grade.DEGRADED, "1 subscriber; audit is 100,001 events behind",
     )  # fmt: skip
@@ -300,10 +300,10 @@ def test_damage_that_a_check_found_is_a_failure(app: Outlast) -> None:
     app.open()
     status = app.recovery_status()
     assert status.last is not None
-    assert concerns.integrity(status).grade is Grade.OK
+    assert health_checks.integrity(status).grade is Grade.OK
     damaged = IntegrityResult(Verdict.FAILED, ("row 3 missing from index",))
     after = replace(status, last=replace(status.last, integrity_after=damaged))
-    found = concerns.integrity(after)
+    found = health_checks.integrity(after)
     assert found.grade is Grade.FAILED
     assert "row 3 missing from index" in found.detail
 

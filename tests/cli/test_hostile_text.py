@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.cli.text import safe, safe_json
+from outlast.cli.output.text import safe, safe_json
 from tests.cli.conftest import Call
 from tests.cli.shell import Terminal, piped
 

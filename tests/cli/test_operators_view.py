@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, PreviousStop
+from outlast.cli.commands.worker import progress_words
 from outlast.cli.exits import Exit
-from outlast.cli.worker import progress_words
 from outlast.testing import ManualClock
 from tests.cli.conftest import Call
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment

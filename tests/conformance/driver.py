@@ -6,7 +6,6 @@ from outlast import Task
 from outlast.domain import codec
 from outlast.domain.lifecycle import Cause, Outcome, RecoveryAction
 from outlast.domain.orphans import Patience
-from outlast.engine.ids import new_id
 from outlast.store.base import Store
 from outlast.store.new_tasks import Key, NewTask
 from outlast.store.records import (
@@ -17,6 +16,7 @@ from outlast.store.records import (
     RecoveryPolicy,
     Settlement,
 )
+from outlast.tasks.ids import new_id
 from outlast.testing import ManualClock
 
 LEASE_MS = 300_000

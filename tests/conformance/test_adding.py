@@ -1,8 +1,8 @@
 import pytest
 
 from outlast import InvalidInput
-from outlast.engine.ids import new_id
 from outlast.store.base import Store
+from outlast.tasks.ids import new_id
 from tests.conformance.driver import Driver, new_task
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.file_guard import FileGuard
 
 
 @pytest.fixture(autouse=True)

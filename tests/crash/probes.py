@@ -1,7 +1,4 @@
-"""The probes in the source, found by reading it: literal names, and the writer's contexts.
-
-The laboratory, which arms them, has none of its own.
-"""
+"""The probes in the source, found by reading it: literal names, and the writer's contexts."""
 
 import ast
 from collections.abc import Iterator
@@ -32,8 +29,7 @@ def probes_in(text: str) -> tuple[set[str], set[str], set[str]]:
 
 def all_probes(folder: Path = SOURCE) -> set[str]:
     """Every name a probe can have."""
-    files = [file for file in folder.rglob("*.py") if folder / "lab" not in file.parents]
-    found = [probes_in(file.read_text(encoding="utf-8")) for file in files]
+    found = [probes_in(file.read_text(encoding="utf-8")) for file in folder.rglob("*.py")]
     names, points, contexts = (set[str]().union(*part) for part in zip(*found, strict=True))
     return names | {context + point for context in contexts for point in points}
 

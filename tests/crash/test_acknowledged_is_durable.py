@@ -51,7 +51,8 @@ def test_every_id_that_was_acknowledged_is_found_after_kill_9(database: Path) ->
 
 
 def _dies_inside_a_transaction_with_spilled_pages(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from outlast.testing import ManualClock
     from tests.store.hand import store_of
     from tests.support.childside import die, say
@@ -60,7 +61,7 @@ def _dies_inside_a_transaction_with_spilled_pages(path: str) -> None:
     app.enqueue_many("work", ["committed"] * 3, id=["c-1", "c-2", "c-3"])
     app.claim("w")
     say(app.path.with_name("work.db-wal").stat().st_size)
-    _probe.arm(lambda name: die() if name == "enqueue.written" else None)
+    probe_points.arm(lambda name: die() if name == "enqueue.written" else None)
     # The writer keeps its pages in memory as long as it can; here it cannot.
     store_of(app)._database.writer._connection.pragma("cache_size", 10)
     app.enqueue_many("work", ["open" + "x" * 1900] * 3000, id=[f"o-{n}" for n in range(3000)])
@@ -89,7 +90,8 @@ def test_committed_work_is_replayed_and_an_open_transaction_is_discarded(
 
 
 def _tells_nobody_of_an_unfinished_enqueue(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     app = Outlast(path)
@@ -100,7 +102,7 @@ def _tells_nobody_of_an_unfinished_enqueue(path: str) -> None:
             say(name)
             hear()
 
-    _probe.arm(pause)
+    probe_points.arm(pause)
     app.enqueue("work", id="unfinished")
     say("acknowledged")
     hear()

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.lab.chaos.crowd import result_of
-from outlast.lab.history import History, LineFile, host_seconds, read_history
-from outlast.lab.invariants import violations
-from outlast.lab.stored import Stored, foreign_stored
-from outlast.lab.witness import Witness
+from outlast_lab.chaos.crowd import result_of
+from outlast_lab.history import History, LineFile, host_seconds, read_history
+from outlast_lab.invariants import violations
+from outlast_lab.stored import Stored, foreign_stored
+from outlast_lab.witness import Witness
 from tests.support.children import Child
 
 PROCESSES = 8
@@ -71,8 +71,8 @@ def _works_in_the_crowd(path: str, folder: str, worker: str, threads: int) -> No
     import time
 
     from outlast import Outlast
-    from outlast.lab.history import LineFile
-    from outlast.lab.witness import Witness
+    from outlast_lab.history import LineFile
+    from outlast_lab.witness import Witness
     from tests.crash.test_crowd import work_until
     from tests.support.childside import hear, say
 

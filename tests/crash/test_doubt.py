@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, _probe
 from outlast.store.sqlite.pending import Group, Pending
+
+from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced
+from outlast.host import probe_points
 from outlast.store.sqlite.writer import Writer
 from tests.support.foreign import assert_sound, foreign_statuses
 
@@ -17,7 +18,7 @@ from tests.support.foreign import assert_sound, foreign_statuses
 def used(app: Outlast) -> Iterator[Outlast]:
     app.enqueue_many("work", range(3), id=["a", "b", "c"])
     yield app
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 def _lose_sight_of(app: Outlast, point: str) -> None:
@@ -25,12 +26,12 @@ def _lose_sight_of(app: Outlast, point: str) -> None:
 
     def strike(name: str) -> None:
         if name == point:
-            _probe.arm(None)
+            probe_points.arm(None)
             (app.path.parent / f"{app.path.name}-outlast" / "openers").unlink()
             # Only what happens in the database's own folder makes a commit look closely.
             (app.path.parent / "something").touch()
 
-    _probe.arm(strike)
+    probe_points.arm(strike)
 
 
 def test_what_a_doubtful_claim_took_comes_back_uncharged_with_the_next_claim(

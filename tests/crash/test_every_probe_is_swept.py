@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.lab.recovery_lives import ALL_LIVES
+from outlast_lab.recovery_lives import ALL_LIVES
 from tests.crash.probes import all_probes, probes_in
 
 SWEPT = {probe for life in ALL_LIVES.values() for probe in life.probes}

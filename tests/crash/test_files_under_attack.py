@@ -227,7 +227,7 @@ def test_what_two_processes_were_told_is_stored_outlives_log_and_index(database:
     ("place", "error"),
     [
         ("outlast.store.sqlite.database.ensure_wal", apsw.IOError("disk I/O error")),
-        ("outlast.store.sqlite.guard.FileGuard.arm", OSError(errno.EMFILE, "too many files")),
+        ("outlast.store.sqlite.file_guard.FileGuard.arm", OSError(errno.EMFILE, "too many files")),
     ],
 )
 def test_where_connecting_anew_fails_too_the_first_error_is_told_and_the_store_can_be_opened(

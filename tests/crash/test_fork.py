@@ -64,21 +64,22 @@ def _forks_while_a_thread_is_inside_a_transaction(path: str, ending: str) -> Non
     import os
     import threading
 
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import say
 
     inside, go_on = threading.Event(), threading.Event()
 
     def pause(name: str) -> None:
         if name == "enqueue.written":
-            _probe.arm(None)
+            probe_points.arm(None)
             inside.set()
             go_on.wait(60)
 
     app = Outlast(path)
     app.enqueue("work", id="held", priority=1)
     (lease,) = app.claim("w")
-    _probe.arm(pause)
+    probe_points.arm(pause)
     thread = threading.Thread(target=lambda: say(app.enqueue("work", id="open when forked").id))
     thread.start()
     inside.wait(60)

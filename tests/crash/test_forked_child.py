@@ -117,7 +117,8 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
     import os
     import threading
 
-    from outlast import Outlast, StoreError, _probe
+    from outlast import Outlast, StoreError
+    from outlast.host import probe_points
     from outlast.store.sqlite import registry
     from tests.support.childside import say
 
@@ -125,7 +126,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
 
     def pause(name: str) -> None:
         if name == "enqueue.written":
-            _probe.arm(None)
+            probe_points.arm(None)
             inside.set()
             go_on.wait(60)
 
@@ -135,7 +136,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
         os.register_at_fork(before=go_on.set)
     else:
         registry.FORK_PATIENCE_SECONDS = 0.05
-    _probe.arm(pause)
+    probe_points.arm(pause)
     thread = threading.Thread(target=lambda: app.enqueue("work", id="under way"))
     thread.start()
     inside.wait(60)
@@ -177,13 +178,14 @@ def test_a_child_of_a_fork_that_could_wait_no_longer_refuses_that_file(database:
 def _forks_inside_its_own_operation(path: str) -> None:
     import os
 
-    from outlast import Outlast, StoreError, _probe
+    from outlast import Outlast, StoreError
+    from outlast.host import probe_points
     from tests.support.childside import say
 
     def fork(name: str) -> None:
         if name != "enqueue.written":
             return
-        _probe.arm(None)
+        probe_points.arm(None)
         pid = os.fork()
         if pid:
             say(["exit", os.waitpid(pid, 0)[1]])
@@ -195,7 +197,7 @@ def _forks_inside_its_own_operation(path: str) -> None:
         os._exit(0)
 
     app = Outlast(path).open()
-    _probe.arm(fork)
+    probe_points.arm(fork)
     say(["parent", app.enqueue("work", id="under way").id])
     say(["next", app.enqueue("work", id="next").id])
     app.close()

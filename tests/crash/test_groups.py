@@ -19,15 +19,15 @@ from outlast import (
     Outlast,
     StoreError,
     TaskNotFound,
-    _probe,
 )
-from outlast.aio.lease import AsyncLease
-from outlast.lab.chaos.crowd import result_of
-from outlast.lab.history import read_history
-from outlast.lab.invariants import violations
-from outlast.lab.kill.writes import HALF, WHOLE
-from outlast.lab.stored import foreign_stored
-from outlast.lab.witness import Witness
+from outlast.app.aio.lease import AsyncLease
+from outlast.host import probe_points
+from outlast_lab.chaos.crowd import result_of
+from outlast_lab.history import read_history
+from outlast_lab.invariants import violations
+from outlast_lab.kill.writes import HALF, WHOLE
+from outlast_lab.stored import foreign_stored
+from outlast_lab.witness import Witness
 from tests.crash.test_crowd import drain, refusals_but_of_lost_leases
 from tests.store.hand import store_of
 from tests.support.children import Child
@@ -41,9 +41,9 @@ EIO, ENOSPC = 5, 28
 def passed() -> Iterator[list[str]]:
     """Every probe that was passed."""
     names: list[str] = []
-    _probe.arm(names.append)
+    probe_points.arm(names.append)
     yield names
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 def adding(app: Outlast, task_id: str, **options: Any) -> Callable[[], str]:
@@ -135,8 +135,9 @@ def _forms_a_group_on_a_failing_disk(
     path: str, ids: list[str], code: int, between: list[str], at: str
 ) -> None:
     """Between two probes the log cannot be written; a small cache writes it early."""
-    from outlast import OutcomeUnknown, Outlast, _probe
-    from outlast.lab.kill.writes import watch_writes
+    from outlast import OutcomeUnknown, Outlast
+    from outlast.host import probe_points
+    from outlast_lab.kill.writes import watch_writes
     from tests.store.hand import store_of
     from tests.support.childside import say
     from tests.support.grouping import in_one_group
@@ -156,7 +157,7 @@ def _forms_a_group_on_a_failing_disk(
     watch_writes(spoil)
     app = Outlast(path).open()
     store_of(app)._database.writer._connection.pragma("cache_size", 50)
-    _probe.arm(look)
+    probe_points.arm(look)
     answers = in_one_group(
         app,
         "first",
@@ -166,7 +167,7 @@ def _forms_a_group_on_a_failing_disk(
         ],
     )
     failing = False
-    _probe.arm(None)
+    probe_points.arm(None)
     words = ["unknown" if isinstance(one, OutcomeUnknown) else str(one) for one in answers]
     say([words, passed.count("group.begun"), passed.count("group.committed")])
     say([app.resolve(one) is not None for one in ids])
@@ -244,8 +245,8 @@ def _works_by_threads_and_coroutines(path: str, folder: str, worker: str) -> Non
     import threading
 
     from outlast import AsyncOutlast, Outlast
-    from outlast.lab.history import LineFile
-    from outlast.lab.witness import Witness
+    from outlast_lab.history import LineFile
+    from outlast_lab.witness import Witness
     from tests.crash.test_crowd import work_until
     from tests.crash.test_groups import work_in_coroutines
     from tests.support.childside import hear, say

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.pending import Group
 
 from outlast import MigrationRefused, Outlast, QueueStalled
 from outlast.domain.codec import payload_sum
-from outlast.store.sqlite.pending import Group
 from outlast.store.sqlite.writer import Writer
 from outlast.testing import ManualClock
 from tests.store.golden import apply_migrations

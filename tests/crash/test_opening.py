@@ -12,7 +12,7 @@ import pytest
 
 from outlast import MigrationRefused, Outlast, Settings, StoreBusy, StoreNotFound, StoreUnwritable
 from outlast.store.sqlite import migrate
-from outlast.store.sqlite.connection import refuse_foreign_file
+from outlast.store.sqlite.connect import refuse_foreign_file
 from outlast.store.sqlite.migrate import Migration
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
@@ -150,16 +150,17 @@ def test_a_restart_beside_a_live_worker_takes_back_the_dead_ones_task_only(datab
 
 
 def _sits_in_its_migration(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
         if name == "migrate.statement":
-            _probe.arm(None)
+            probe_points.arm(None)
             say("alone with the store")
             hear()
 
-    _probe.arm(pause)
+    probe_points.arm(pause)
     app = Outlast(path).open()
     say("open")
     hear()

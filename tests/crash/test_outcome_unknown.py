@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.lab.kill.writes import HALF, WHOLE
+from outlast_lab.kill.writes import HALF, WHOLE
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_statuses
 from tests.support.snapshots import foreign_snapshot
@@ -14,8 +14,9 @@ from tests.support.snapshots import foreign_snapshot
 
 def _meets_a_failing_disk(path: str, point: str, code: int, verb: str) -> None:
     """The write of the frame that ends the commit fails, with half or all of it in the file."""
-    from outlast import OutcomeUnknown, Outlast, _probe
-    from outlast.lab.kill.writes import watch_writes
+    from outlast import OutcomeUnknown, Outlast
+    from outlast.host import probe_points
+    from outlast_lab.kill.writes import watch_writes
     from tests.support.childside import hear, say
 
     failing = False
@@ -38,12 +39,12 @@ def _meets_a_failing_disk(path: str, point: str, code: int, verb: str) -> None:
     app.enqueue("work", id="claimed")
     (lease,) = app.claim("w")
     store = lease.complete if verb == "settle" else lambda: app.enqueue("work", id="doubtful")
-    _probe.arm(arm)
+    probe_points.arm(arm)
     try:
         store()
     except OutcomeUnknown as error:
         say([list(error.task_ids), str(error)])
-    _probe.arm(None)
+    probe_points.arm(None)
     failing = False
     while (order := hear()) is not None:
         if order[0] == "again":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.store.sqlite.lockfile import read_begun
+from outlast.store.sqlite.presence.worker_lock_file import read_begun
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 
@@ -19,10 +19,10 @@ CHARGED, UNCHARGED = (1, 1), (0, 0)
 
 def _prefetches_and_starts(path: str, count: int, started: int, slots: int) -> None:
     from outlast import Outlast
-    from outlast.store.sqlite import lockfile
+    from outlast.store.sqlite.presence import worker_lock_file
     from tests.support.childside import hear, say
 
-    lockfile.SLOTS = slots
+    worker_lock_file.SLOTS = slots
     app = Outlast(path)
     app.enqueue_many("work", range(count), id=[f"t-{n}" for n in range(count)])
     leases = app.prefetch("w", limit=count)
@@ -132,7 +132,9 @@ def test_a_note_of_another_boot_is_not_believed(
 ) -> None:
     with _worker(database, 5, started=1) as worker:
         worker.kill()
-    monkeypatch.setattr("outlast._host.boot_id", lambda: "11111111-2222-3333-4444-555555555555")
+    monkeypatch.setattr(
+        "outlast.host.kernel.boot_id", lambda: "11111111-2222-3333-4444-555555555555"
+    )
     assert set(_bills(database).values()) == {CHARGED}
 
 

@@ -20,7 +20,7 @@ from outlast import (
     StoreError,
     StoreUnwritable,
 )
-from outlast.store.sqlite.connection import guard_version
+from outlast.store.sqlite.connect import guard_version
 from tests.store.hand import store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
@@ -97,7 +97,7 @@ def test_a_network_file_system_is_refused(
     if use is _look:
         Outlast(database).open().close()
     before = _listing(database.parent)
-    monkeypatch.setattr("outlast._host.filesystem_type", lambda path: "nfs4")
+    monkeypatch.setattr("outlast.host.kernel.filesystem_type", lambda path: "nfs4")
     with pytest.raises(NetworkFilesystem, match="lies on nfs4"):
         use(Outlast(database))
     assert _listing(database.parent) == before
@@ -107,7 +107,7 @@ def test_a_network_file_system_is_refused(
 def test_a_network_file_system_can_be_allowed(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast._host.filesystem_type", lambda path: "nfs4")
+    monkeypatch.setattr("outlast.host.kernel.filesystem_type", lambda path: "nfs4")
     with Outlast(database, settings=Settings(allow_network_filesystem=True)) as app:
         app.enqueue("work")
 
@@ -250,7 +250,7 @@ def test_a_process_that_cannot_see_its_open_files_is_refused_in_words(
         raise OSError(errno.ENOMEM, "Cannot allocate memory", "/proc/self/fd")
 
     with Outlast(database) as app, monkeypatch.context() as starved:
-        starved.setattr("outlast._host.descriptor_of", fails)
+        starved.setattr("outlast.host.kernel.descriptor_of", fails)
         guard = store_of(app.open())._database.guard
         guard._descriptors.clear()
         guard._questions = None

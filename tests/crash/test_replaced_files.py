@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from outlast import OutcomeUnknown, Outlast, StoreReplaced, _host, _probe
-from outlast.store.sqlite import guard
+from outlast import OutcomeUnknown, Outlast, StoreReplaced
+from outlast.host import kernel, probe_points
+from outlast.store.sqlite import file_guard
 from tests.support.foreign import foreign_statuses
 
 PATIENCE_SECONDS = 30
@@ -57,7 +58,7 @@ tricks = pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.__name
 def used(app: Outlast) -> Iterator[Outlast]:
     app.enqueue_many("work", range(3), id=["a", "b", "c"])
     yield app
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 @tricks
@@ -93,11 +94,11 @@ def test_a_claim_is_refused_once_a_file_was_replaced(
 def test_a_file_replaced_during_a_transaction_is_noticed_before_the_acknowledgement(
     used: Outlast, trick: Callable[[Path], None], point: str
 ) -> None:
-    _probe.arm(lambda name: trick(used.path) if name == point else None)
+    probe_points.arm(lambda name: trick(used.path) if name == point else None)
     with pytest.raises(OutcomeUnknown, match="resolve") as caught:
         used.enqueue("work", id="doubtful")
     assert caught.value.task_ids == ("doubtful",)
-    _probe.arm(None)
+    probe_points.arm(None)
     used.open()
     resolved = used.resolve("doubtful")
     assert (resolved is not None) is ("doubtful" in foreign_statuses(used.path))
@@ -116,15 +117,15 @@ def test_it_is_noticed_as_well_when_the_folders_have_been_at_rest(
     """Folders that were quiet for a while are known by their times, or by the kernel's word that
     no name in them has changed, and no file is looked at."""
     if by_word:
-        monkeypatch.setattr(guard, "_BY_WORD_SECONDS", 3600.0)
+        monkeypatch.setattr(file_guard, "_BY_WORD_SECONDS", 3600.0)
     else:
-        monkeypatch.setattr(_host, "watch_names", _refuse)
+        monkeypatch.setattr(kernel, "watch_names", _refuse)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (_is_trusted_by_word(used) if by_word else _has_been_at_rest(used.path)):
         used.enqueue("work")
         assert time.monotonic() < deadline
     used.enqueue("work")
-    _probe.arm(lambda name: trick(used.path) if name == point else None)
+    probe_points.arm(lambda name: trick(used.path) if name == point else None)
     with pytest.raises(OutcomeUnknown, match="resolve"):
         used.enqueue("work", id="doubtful")
 

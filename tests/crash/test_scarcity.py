@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from outlast import NotAStore, Outlast, RecoveryFailed, StoreUnwritable
-from outlast.engine.session import Session
 from outlast.store.records import Healed
-from outlast.store.sqlite.guard import FileGuard
+from outlast.store.session import Session
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.testing import ManualClock
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows

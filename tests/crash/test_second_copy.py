@@ -14,7 +14,8 @@ def _is_touched(path: str, how: str, when: str) -> None:
     import sqlite3
     from collections.abc import Callable
 
-    from outlast import Outlast, StoreError, _probe
+    from outlast import Outlast, StoreError
+    from outlast.host import probe_points
     from tests.support.childside import say
 
     def by_sqlite3() -> None:
@@ -31,7 +32,7 @@ def _is_touched(path: str, how: str, when: str) -> None:
 
     def touch(name: str) -> None:
         if name == when:
-            _probe.arm(None)
+            probe_points.arm(None)
             touches[how]()
 
     def tried(store: Callable[[], object]) -> None:
@@ -46,7 +47,7 @@ def _is_touched(path: str, how: str, when: str) -> None:
     if when == "between":
         touches[how]()
     else:
-        _probe.arm(touch)
+        probe_points.arm(touch)
     if when.startswith("settle"):
         tried(lease.complete)
         tried(lease.complete)
@@ -100,7 +101,8 @@ def test_a_store_touched_between_two_operations_refuses_one_and_goes_on(
 def _uses_sqlite3_on_other_files(path: str) -> None:
     import sqlite3
 
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import say
 
     def use_another(name: str) -> None:
@@ -109,7 +111,7 @@ def _uses_sqlite3_on_other_files(path: str) -> None:
         connection.close()
 
     app = Outlast(path)
-    _probe.arm(use_another)
+    probe_points.arm(use_another)
     say(app.enqueue("work", id="t").id)
     (lease,) = app.claim("w")
     say(lease.complete())

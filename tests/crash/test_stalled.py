@@ -15,9 +15,9 @@ from outlast import (
     RecoveryFailed,
     RecoveryReport,
     Settings,
-    _probe,
 )
 from outlast.clock import Instant
+from outlast.host import probe_points
 from outlast.store.records import RunEnd
 from outlast.store.sqlite.store import SqliteStore
 from tests.support.children import Child
@@ -64,6 +64,7 @@ def test_who_opens_beside_a_stopped_writer_asks_once_and_is_told(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To put on record that its recovery was stopped it would have to wait once more."""
+    settings = Settings(stall_seconds=0.1, write_timeout_seconds=0.5)
     asked: list[RunEnd] = []
     end_run = SqliteStore.end_run
 
@@ -76,7 +77,7 @@ def test_who_opens_beside_a_stopped_writer_asks_once_and_is_told(
         writer.hear()
         writer.signal(signal.SIGSTOP)
         with pytest.raises(RecoveryFailed, match=rf"process {writer.pid} \(stopped\)"):
-            Outlast(database, settings=IMPATIENT).open()
+            Outlast(database, settings=settings).open()
     assert len(asked) == 1
 
 
@@ -113,12 +114,12 @@ def test_an_error_that_waiting_cannot_mend_is_not_tried_again(app: Outlast, data
         connection.execute("CREATE TABLE once (x UNIQUE)")
     connection.close()
     begun: list[str] = []
-    _probe.arm(begun.append)
+    probe_points.arm(begun.append)
     try:
         with pytest.raises(DatabaseError, match="ConstraintError"):
             app.enqueue("work", id="t", also=[("INSERT INTO once VALUES (1), (1)", ())])
     finally:
-        _probe.arm(None)
+        probe_points.arm(None)
     assert begun == ["enqueue.begun", "enqueue.inserted"]
     assert foreign_statuses(database) == {}
     assert app.enqueue("work", id="t").id == "t", "and the transaction is over"

@@ -19,11 +19,11 @@ NEVER_SECONDS = 1000.0
 def _waits(path: str, poll_seconds: float, heal_seconds: float, verb: str) -> None:
     """Says "asleep" whenever it is about to sleep, and in the end what it was given."""
     from outlast import Outlast, Settings
-    from outlast.engine import vigil
-    from outlast.store.sqlite.waiter import Waiter
+    from outlast.store import change_watch
+    from outlast.store.sqlite.wakeups.listener import Waiter
     from tests.support.childside import hear, say
 
-    vigil.POLL_SECONDS = poll_seconds
+    change_watch.POLL_SECONDS = poll_seconds
     # Waiting itself must find what there is, without the help of a detector.
     settings = Settings(heal_interval_seconds=heal_seconds, detection_interval_seconds=0)
     app = Outlast(path, settings=settings)

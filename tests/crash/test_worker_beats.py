@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, Settings, StoreError
-from outlast.engine.context import Context
 from outlast.store.sqlite.beat import Beating
+from outlast.tasks.context import Context
 from tests.crash.working import (
     PATIENCE_SECONDS,
     WorkerChild,

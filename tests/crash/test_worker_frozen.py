@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from outlast import Outlast
-from outlast.lab.chaos.crowd import result_of
+from outlast_lab.chaos.crowd import result_of
 from tests.crash.working import (
     WorkerChild,
     assert_history_is_sound,
@@ -109,11 +109,11 @@ def _takes_everybody_for_dead(path: str) -> None:
     from outlast import Outlast, Settings
     from outlast.domain.orphans import Sign
     from outlast.store.records import Healed
-    from outlast.store.sqlite import liveness
-    from outlast.store.sqlite.lockfile import NOT_WHOLE
+    from outlast.store.sqlite.presence import peers
+    from outlast.store.sqlite.presence.worker_lock_file import NOT_WHOLE
     from tests.support.childside import say
 
-    vars(liveness)["sign_of"] = lambda peer, folder: (Sign.PROCESS_GONE, NOT_WHOLE)
+    vars(peers)["sign_of"] = lambda peer, folder: (Sign.PROCESS_GONE, NOT_WHOLE)
     # Else its detector makes the mistake before the call that tells of it.
     alone = Settings(detection_interval_seconds=0)
     app = Outlast(path, settings=alone, recovery=lambda session: Healed(0, 0, ()))

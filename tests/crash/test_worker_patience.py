@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 from outlast import Outlast, Settings
-from outlast.engine.letters import News
+from outlast.worker.messages import News
 from tests.crash.working import write_lock_held
 from tests.worker.shift import PATIENCE_SECONDS, Shift, eventually
 

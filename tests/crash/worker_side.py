@@ -12,18 +12,18 @@ from typing import Any, ClassVar, NamedTuple
 
 from outlast import Outlast, Settings
 from outlast.domain.lifecycle import Outcome
-from outlast.engine import desk as desk_module
-from outlast.engine import worker as worker_module
-from outlast.engine.context import Context
-from outlast.engine.desk import Desk
-from outlast.engine.functions import FunctionOptions, TaskFunction
-from outlast.engine.in_hand import Entry, InHand
-from outlast.engine.job import Job
-from outlast.engine.letters import Ending, Proof
-from outlast.engine.pace import Pace
-from outlast.lab.chaos.crowd import result_of
-from outlast.lab.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from outlast.store.records import Claimed
+from outlast.tasks.context import Context
+from outlast.tasks.functions import FunctionOptions, TaskFunction
+from outlast.worker import dispatcher as desk_module
+from outlast.worker import worker as worker_module
+from outlast.worker.dispatcher import Desk
+from outlast.worker.job import Job
+from outlast.worker.jobs import Entry, InHand
+from outlast.worker.messages import Ending, Proof
+from outlast.worker.prefetch import Pace
+from outlast_lab.chaos.crowd import result_of
+from outlast_lab.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from tests.support.childside import die, say
 
 FOR_EVER_SECONDS = 600

@@ -12,10 +12,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast, QueueStalled, WorkerInfo, _host
-from outlast.lab.history import read_history
-from outlast.lab.invariants import violations
-from outlast.lab.stored import foreign_stored
+from outlast import Outlast, QueueStalled, WorkerInfo
+from outlast.host import kernel
+from outlast_lab.history import read_history
+from outlast_lab.invariants import violations
+from outlast_lab.stored import foreign_stored
 from tests.crash.worker_side import folder_beside, leave
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -92,16 +93,16 @@ def until(found: Callable[[], Any], what: str) -> Any:
 def clerk_of(pid: int) -> int | None:
     """A worker's clerk as the kernel knows it: the child that runs the clerk's program."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (_host.read_text(f"{thread}/children") or "").split():
-            command = _host.read_text(f"/proc/{child}/cmdline") or ""
-            if "outlast._clerk" in command and lives(int(child)):
+        for child in (kernel.read_text(f"{thread}/children") or "").split():
+            command = kernel.read_text(f"/proc/{child}/cmdline") or ""
+            if "outlast.app.store_process_main" in command and lives(int(child)):
                 return int(child)
     return None
 
 
 def lives(pid: int) -> bool:
     """Whether there is such a process that is more than a corpse."""
-    found = _host.process_stat(pid)
+    found = kernel.process_stat(pid)
     return found is not None and found[0] not in "ZX"
 
 
@@ -109,7 +110,7 @@ def lives(pid: int) -> bool:
 def stopped(pid: int) -> Iterator[None]:
     """A process that is stopped for a while; returns once the kernel says that it stands still."""
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: (_host.process_stat(pid) or "T")[0] == "T", "it does not stop")
+    until(lambda: (kernel.process_stat(pid) or "T")[0] == "T", "it does not stop")
     try:
         yield
     finally:

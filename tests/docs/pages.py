@@ -26,6 +26,7 @@ class Block(NamedTuple):
 def pages() -> list[Path]:
     """Every page; requirements.md is left out, as it speaks of what does not exist yet."""
     found = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+    found += [ROOT / "lab" / "README.md", ROOT / "lab" / "mutants" / "README.md"]
     found += sorted(path for path in DOCS.rglob("*.md") if path.name != "requirements.md")
     return found
 

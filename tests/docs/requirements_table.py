@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "requirements.md"
-TESTS = ROOT / "tests"
+TESTS = (ROOT / "tests", ROOT / "lab" / "tests")
 
 STATES = ("proven", "open")
 
@@ -38,10 +38,11 @@ def parse_rows(text: str) -> list[Row]:
     return [Row(match["id"], match["state"]) for match in matches if match]
 
 
-def find_markers(folder: Path) -> list[Marker]:
-    """Every id in a call of `proves` anywhere in the Python files below the folder."""
+def find_markers(*folders: Path) -> list[Marker]:
+    """Every id in a call of `proves` anywhere in the Python files below the folders."""
     return [
         marker
+        for folder in folders
         for file in sorted(folder.rglob("*.py"))
         for marker in _markers_in(file, file.relative_to(folder.parent).as_posix())
     ]
@@ -90,7 +91,7 @@ def main(arguments: list[str]) -> int:
         return 2
     text = TABLE.read_text(encoding="utf-8")
     rows = parse_rows(text)
-    due = due_states(rows, find_markers(TESTS))
+    due = due_states(rows, find_markers(*TESTS))
     stale = [row for row in rows if row.state != due[row.id]]
     for row in stale:
         print(f"{row.id}: {row.state or 'no state'} -> {due[row.id]}")

@@ -27,7 +27,7 @@ def rows() -> list[Row]:
 
 @pytest.fixture(scope="module")
 def markers() -> list[Marker]:
-    return find_markers(TESTS)
+    return find_markers(*TESTS)
 
 
 def test_the_table_has_rows_and_names_each_once(rows: list[Row]) -> None:

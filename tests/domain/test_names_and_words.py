@@ -4,7 +4,7 @@ import pytest
 
 from outlast.domain.lifecycle import Status
 from outlast.domain.names import checked_name, checked_whole
-from outlast.domain.words import STATUS_ALIASES, status_named
+from outlast.domain.status_words import STATUS_ALIASES, status_named
 from outlast.errors import InvalidInput
 
 

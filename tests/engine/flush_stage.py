@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast import Outlast
-from outlast.store.sqlite.flush import PAGE_BYTES
+from outlast.store.sqlite.wal import PAGE_BYTES
 from tests.store.hand import store_of
 
 MakeApp = Callable[..., Outlast]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast import LeaseLost, Outlast, PermanentError
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 
 MIB = 1 << 20
 FOR_EVER_SECONDS = 600

@@ -7,12 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast, _host
-from outlast.engine.context import Context
-from outlast.engine.functions import AnyFunction
-from outlast.engine.isolated import IsolatedSlot
-from outlast.engine.run import Ended
+from outlast import Outlast
+from outlast.host import kernel
 from outlast.store.records import Claimed
+from outlast.tasks.context import Context
+from outlast.tasks.execute import Ended
+from outlast.tasks.functions import AnyFunction
+from outlast.worker.isolation.slot import IsolatedSlot
 
 PATIENCE_SECONDS = 60
 
@@ -81,7 +82,7 @@ def pids_in(sign: Path) -> list[int]:
 
 def lives(pid: int) -> bool:
     """Whether there is such a process that is more than a corpse."""
-    found = _host.process_stat(pid)
+    found = kernel.process_stat(pid)
     return found is not None and found[0] not in "ZX"
 
 

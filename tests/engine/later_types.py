@@ -10,7 +10,7 @@ from outlast import InvalidInput, Outlast
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from outlast.engine.context import Context
+    from outlast.tasks.context import Context
 
 app = Outlast("never-opened.db")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, StoreError
-from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.maintenance.recovery import recover
+from outlast.store.session import Session
 
 
 def test_it_is_refused_at_once_and_the_opening_goes_on(database: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from outlast import Settings
 from outlast.store.records import FlushResult
-from outlast.store.sqlite.flush import Flusher, flush_what_is_due
+from outlast.store.sqlite.wal import Flusher, flush_what_is_due
 from tests.engine.flush_stage import FRAME_BYTES, NEVER, MakeApp, log_bytes, writer_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
@@ -19,7 +19,7 @@ def _writes_while_the_main_file_cannot_be_written(path: str) -> None:
     import threading
 
     from outlast import Outlast, Settings
-    from outlast.lab.kill.writes import watch_writes
+    from outlast_lab.kill.writes import watch_writes
     from tests.support.childside import say
 
     told: list[str] = []

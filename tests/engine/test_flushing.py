@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast import InvalidInput, Outlast, Settings, _probe
+from outlast import InvalidInput, Outlast, Settings
+from outlast.host import probe_points
 from outlast.store.records import FlushResult
 from tests.engine.flush_stage import FRAME_BYTES, NEVER, MakeApp, log_bytes, writer_of
 from tests.store.hand import store_of
@@ -44,11 +45,11 @@ def watch() -> Iterator[Watch]:
 
     def start(app: Outlast) -> Flushes:
         app.open()
-        _probe.arm(note)
+        probe_points.arm(note)
         return seen
 
     yield start
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 def _reads(path: str) -> None:
@@ -220,13 +221,13 @@ def test_a_commit_is_acknowledged_while_its_flush_is_still_under_way(make_app: M
             begun.set()
             assert go_on.wait(PATIENCE_SECONDS)
 
-    _probe.arm(hold_up)
+    probe_points.arm(hold_up)
     try:
         assert app.enqueue("work", id="t").id == "t"
         assert begun.wait(PATIENCE_SECONDS)
         assert app.get("t").status == "pending", "a reader does not wait for it either"
     finally:
-        _probe.arm(None)
+        probe_points.arm(None)
         go_on.set()
     assert app.enqueue("work", id="u").id == "u"
 

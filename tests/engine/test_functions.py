@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from outlast import InvalidInput, Outlast, Settings
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from outlast.testing import ManualClock
 
 NOTHING = {"pending": 0, "running": 0, "completed": 0, "failed": 0, "cancelled": 0}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import InvalidInput, Outlast
-from outlast.engine.functions import FunctionOptions
+from outlast.tasks.functions import FunctionOptions
 
 
 class Opaque:

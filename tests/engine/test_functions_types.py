@@ -8,7 +8,7 @@ from typing import Any, assert_type
 import pytest
 
 from outlast import AsyncOutlast, InvalidInput, Outlast, Task
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 
 app = Outlast("never-opened.db")
 aio = AsyncOutlast("never-opened.db")

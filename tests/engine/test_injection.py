@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from outlast import DatabaseError, Instant, InvalidInput, Outlast, RecoveryFailed, Settings
-from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.maintenance.recovery import recover
 from outlast.store.records import Healed
+from outlast.store.session import Session
 from outlast.testing import ManualClock
 
 NOTHING_HEALED = Healed(0, 0, ())

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.engine.isolated import IsolatedSlot
-from outlast.engine.isolated_child import Line
-from outlast.engine.isolated_letters import FromHandler
-from outlast.engine.run import Ended
+from outlast.tasks.execute import Ended
+from outlast.worker.isolation.child import Line
+from outlast.worker.isolation.messages import FromHandler
+from outlast.worker.isolation.slot import IsolatedSlot
 from tests.engine import isolated_jobs as jobs
 from tests.engine.isolated_stage import Running, attempt, end_of, pids_in
 from tests.support.children import Child
@@ -146,7 +146,7 @@ def test_what_a_handler_prints_is_printed_and_nothing_else(
 
 def _has_input(path: str) -> None:
     from outlast import Outlast
-    from outlast.engine.isolated import IsolatedSlot
+    from outlast.worker.isolation.slot import IsolatedSlot
     from tests.engine import isolated_jobs as jobs
     from tests.engine.isolated_stage import end_of
     from tests.support.childside import hear, say

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.engine.isolated import IsolatedSlot
-from outlast.engine.isolated_process import IsolatedProcess
+from outlast.worker.isolation.process import IsolatedProcess
+from outlast.worker.isolation.slot import IsolatedSlot
 from tests.engine import isolated_jobs as jobs
 from tests.engine.isolated_stage import (
     PATIENCE_SECONDS,
@@ -142,7 +142,7 @@ def test_a_kill_while_the_process_starts_is_not_forgotten(
         assert slot.kill("much too early")
         return IsolatedProcess(lock)
 
-    monkeypatch.setattr("outlast.engine.isolated.IsolatedProcess", killed_meanwhile)
+    monkeypatch.setattr("outlast.worker.isolation.slot.IsolatedProcess", killed_meanwhile)
     ended = end_of(slot, app, jobs.stays, sign=str(sign))
     assert ended.error is not None
     assert "was killed: much too early" in ended.error
@@ -242,7 +242,7 @@ def _ends_processes_in_every_way(path: str) -> None:
     import os
 
     from outlast import Outlast, Settings
-    from outlast.engine.isolated import IsolatedSlot
+    from outlast.worker.isolation.slot import IsolatedSlot
     from tests.engine import isolated_jobs as jobs
     from tests.engine.isolated_stage import end_of, gone_after_seconds, open_descriptors
     from tests.support.childside import say

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.engine.functions import AnyFunction, FunctionOptions, TaskFunction
-from outlast.engine.isolated import IsolatedSlot
-from outlast.engine.isolated_load import Unreachable, place_of
-from outlast.engine.run import Ended
+from outlast.tasks.execute import Ended
+from outlast.tasks.functions import AnyFunction, FunctionOptions, TaskFunction
+from outlast.worker.isolation.load import Unreachable, place_of
+from outlast.worker.isolation.slot import IsolatedSlot
 from tests.engine import isolated_jobs as jobs
 from tests.engine.isolated_stage import attempt, end_of
 from tests.support.children import ROOT
 
 TASKS = """
 from outlast import Outlast
-from outlast.engine.isolated import IsolatedSlot
+from outlast.worker.isolation.slot import IsolatedSlot
 from tests.engine.isolated_stage import end_of
 
 app = Outlast("work.db")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.engine.isolated import IsolatedSlot
+from outlast.worker.isolation.slot import IsolatedSlot
 from tests.engine import isolated_jobs as jobs
 from tests.engine.isolated_stage import (
     PATIENCE_SECONDS,
@@ -32,7 +32,7 @@ def _works(lock: str, sign: str, kind: str, way: str) -> None:
     import os
 
     from outlast import Outlast
-    from outlast.engine.isolated import IsolatedSlot
+    from outlast.worker.isolation.slot import IsolatedSlot
     from tests.engine import isolated_jobs
     from tests.engine.isolated_stage import attempt
 
@@ -114,11 +114,11 @@ def test_a_handler_dies_with_its_keeper_by_the_kernels_hand(tmp_path: Path, sign
 def _watches_without_descriptors_of_processes() -> None:
     import os
 
-    from outlast import _host
-    from outlast.engine.isolated_keeper import handlers_end
+    from outlast.host import kernel
+    from outlast.worker.isolation.keeper import handlers_end
     from tests.support.childside import say
 
-    _host.process_descriptor = lambda pid: None
+    kernel.process_descriptor = lambda pid: None
     pid = os.fork()
     if pid == 0:
         os._exit(7)

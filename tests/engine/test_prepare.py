@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from outlast import InvalidInput, Outlast, PayloadRejected
-from outlast.engine.ids import new_ids
-from outlast.engine.prepare import ENCODED_AT_ONCE
+from outlast.tasks.enqueue_input import ENCODED_AT_ONCE
+from outlast.tasks.ids import new_ids
 
 
 @pytest.mark.parametrize("option", ["priority", "max_retries"])

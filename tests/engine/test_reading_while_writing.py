@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast, _probe
+from outlast import Outlast
+from outlast.host import probe_points
 from tests.support.children import Child
 
 WRITES = 100
@@ -14,7 +15,7 @@ WRITES = 100
 def _reads_for_a_long_time(path: str) -> None:
     from pathlib import Path
 
-    from outlast.store.sqlite.connection import connect
+    from outlast.store.sqlite.connect import connect
     from tests.support.childside import hear, say
 
     connection = connect(Path(path), "full")
@@ -31,7 +32,7 @@ def _reads_for_a_long_time(path: str) -> None:
 def armed() -> Iterator[list[str]]:
     """Names of the probes passed, for the tests that act at one of them."""
     yield []
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 @pytest.mark.proves("INT-33")
@@ -65,10 +66,10 @@ def test_a_read_in_the_middle_of_a_write_is_answered_from_before_it(
         listing = [task.id for task in app.tasks(status="pending")]
         seen.append((name, listing, app.counts()))
 
-    _probe.arm(look)
+    probe_points.arm(look)
     app.enqueue_many("work", range(3), id=["d", "e", "f"])
     app.claim("w", limit=6)
-    _probe.arm(None)
+    probe_points.arm(None)
     assert {"enqueue.inserted", "enqueue.written", "claim.updated"} <= set(armed)
     by_probe = {name: (listing, counts["pending"]) for name, listing, counts in seen}
     assert by_probe["enqueue.written"] == (["c", "b", "a"], 3)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "outlast"
 STORES = SOURCE / "store"
-LAB = SOURCE / "lab"
+LAB = ROOT / "lab" / "src" / "outlast_lab"
 # The laboratory looks inside through this one door.
 DOOR = LAB / "inside.py"
 # Part of the standard library only from a later Python on, and imported only there.
@@ -24,7 +25,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 ALLOWED_DEPENDENCIES = {"apsw", "msgspec", "click", "rich", "cronsim", "uuid-utils"}
 # What only one room may import, for those who have installed the extra.
-EXTRAS = {"metrics": "prometheus-client", "otel": "opentelemetry"}
+EXTRAS = {"contrib": {"prometheus-client", "opentelemetry"}}
 PUBLIC_ALL_THE_SAME = {"_replace", "_asdict", "_make", "_fields", "_exit"}
 CHANGES_DATA = (
     r"INSERT\b.*\bINTO\b|REPLACE\s+INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b|ALTER\s+TABLE\b"
@@ -78,8 +79,8 @@ def _texts(module: Path) -> Iterator[str]:
 @pytest.mark.proves("API-07")
 @pytest.mark.parametrize(
     "module",
-    [module for module in MODULES if module != DOOR],
-    ids=lambda one: one.relative_to(SOURCE).as_posix(),
+    [module for module in [*MODULES, *sorted(LAB.rglob("*.py"))] if module != DOOR],
+    ids=lambda one: one.relative_to(ROOT).as_posix(),
 )
 def test_no_module_reaches_into_anothers_private_parts(module: Path) -> None:
     assert _private_reaches(ast.parse(module.read_text(encoding="utf-8"))) == []
@@ -87,7 +88,7 @@ def test_no_module_reaches_into_anothers_private_parts(module: Path) -> None:
 
 @pytest.mark.proves("API-07")
 @pytest.mark.parametrize(
-    "reach", ["store._path", "self._store._connection", "f()._x", "from outlast.api import _x"]
+    "reach", ["store._path", "self._store._connection", "f()._x", "from outlast.app.app import _x"]
 )
 def test_such_a_reach_would_be_found(reach: str) -> None:
     assert len(_private_reaches(ast.parse(reach))) >= 1
@@ -96,9 +97,7 @@ def test_such_a_reach_would_be_found(reach: str) -> None:
 
 @pytest.mark.proves("API-10")
 def test_only_the_store_knows_the_engine_and_speaks_sql() -> None:
-    """The laboratory stands outside: it reads and breaks the file as foreign hands would."""
-    apart = {STORES, LAB}
-    outside = [module for module in MODULES if apart.isdisjoint(module.parents)]
+    outside = [module for module in MODULES if STORES not in module.parents]
     assert len(outside) > 20
     for module in outside:
         assert not {name for name in _imports(module) if name.split(".")[0] == "apsw"}, module
@@ -122,8 +121,8 @@ def test_modules_are_small() -> None:
     assert {module.name: count for module, count in lines.items() if count > 400} == {}
 
 
-def _project() -> dict[str, Any]:
-    with (ROOT / "pyproject.toml").open("rb") as file:
+def _project(folder: Path = ROOT) -> dict[str, Any]:
+    with (folder / "pyproject.toml").open("rb") as file:
         project: dict[str, Any] = tomllib.load(file)["project"]
         return project
 
@@ -149,13 +148,14 @@ def test_the_dependencies_are_few_and_sqlite_comes_from_apsw() -> None:
         for name in _imports(module)
         if name.split(".")[0] not in {*sys.stdlib_module_names, *NEWER_STANDARD_MODULES, "outlast"}
     }
-    assert {name for name, place in third_party if EXTRAS.get(place) != name} <= set(declared)
+    assert {name for name, place in third_party if name not in EXTRAS.get(place, ())} <= set(
+        declared
+    )
 
 
 @pytest.mark.proves("API-09")
 def test_neither_the_system_sqlite_nor_pickle_is_ever_imported() -> None:
-    modules = [module for module in MODULES if LAB not in module.parents]
-    used = {name.split(".")[0] for module in modules for name in _imports(module)}
+    used = {name.split(".")[0] for module in MODULES for name in _imports(module)}
     assert not used & {"sqlite3", "_sqlite3", "pickle", "marshal", "shelve", "dbm"}
 
 
@@ -177,21 +177,74 @@ print(cost, *sorted(tops - {"__main__", "__mp_main__"}))
 @pytest.mark.proves("API-09")
 def test_it_runs_quickly_with_nothing_installed_but_its_dependencies(tmp_path: Path) -> None:
     """Without site-packages, beside links to the declared dependencies and nothing else."""
-    bare = tmp_path / "bare"
-    bare.mkdir()
+    done = _run_bare(tmp_path, _BARE, tmp_path / "work.db")
+    assert done.returncode == 0, done.stderr
+    cost, *loaded = done.stdout.split()
+    assert set(loaded) == {"outlast", "apsw", "msgspec", "uuid_utils"} - _unneeded()
+    assert float(cost) < 1.0
+
+
+_COMMAND = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+del sys.argv[1:3]
+from outlast.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["kill", "--seed", "1"], ["--help"]])
+def test_without_the_laboratory_its_command_says_in_one_sentence_what_to_install(
+    tmp_path: Path, words: list[str]
+) -> None:
+    done = _run_bare(tmp_path, _COMMAND, "lab", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "outlast: outlast lab is a package of its own: pip install outlast-lab\n"
+
+
+def test_without_the_laboratory_the_help_and_the_completion_name_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = _run_bare(tmp_path, _COMMAND, "--help")
+    assert "  lab  " in done.stdout
+    monkeypatch.setenv("_OUTLAST_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "outlast la")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    done = _run_bare(tmp_path, _COMMAND)
+    assert done.stdout.splitlines() == ["plain,lab"]
+
+
+def test_the_wheel_holds_nothing_of_the_laboratory(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    (wheel,) = tmp_path.glob("*.whl")
+    shipped = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
+    assert {SOURCE.parent / path for path in shipped} >= set(MODULES)
+    tops = {path.parts[0] for path in shipped}
+    assert tops == {"outlast", f"outlast-{_project()['version']}.dist-info"}
+    assert not [path for path in shipped if {"lab", "outlast_lab", "mutants"} & set(path.parts)]
+
+
+def test_the_laboratory_wants_the_outlast_beside_it() -> None:
+    version = _project()["version"]
+    laboratory = _project(ROOT / "lab")
+    assert (laboratory["version"], laboratory["dependencies"]) == (version, [f"outlast=={version}"])
+
+
+def _run_bare(folder: Path, program: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run a program whose first two arguments are the source and a folder of the dependencies."""
+    bare = folder / "bare"
+    bare.mkdir(exist_ok=True)
     for name in _declared():
         _link_distribution(name, bare)
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", _BARE, ROOT / "src", bare, tmp_path / "work.db"],
+    given = [str(word) for word in (ROOT / "src", bare, *words)]
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, *given],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    cost, *loaded = done.stdout.split()
-    assert set(loaded) == {"outlast", "apsw", "msgspec", "uuid_utils"} - _unneeded()
-    assert float(cost) < 1.0
 
 
 def _unneeded() -> set[str]:
@@ -206,4 +259,5 @@ def _link_distribution(name: str, folder: Path) -> None:
         return
     tops = {Path(str(file)).parts[0] for file in distribution.files or []}
     for top in tops - {"..", "__pycache__"}:
-        (folder / top).symlink_to(Path(str(distribution.locate_file(top))))
+        if not (folder / top).exists():
+            (folder / top).symlink_to(Path(str(distribution.locate_file(top))))

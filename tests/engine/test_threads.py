@@ -13,11 +13,11 @@ import apsw
 import pytest
 
 from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
+from outlast.app import claim
 from outlast.clock import Instant
-from outlast.engine import claim
-from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.maintenance.recovery import recover
 from outlast.store.records import FlushResult
+from outlast.store.session import Session
 from outlast.store.sqlite.serving import Serving
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses

@@ -18,9 +18,9 @@ from outlast import (
     TaskFailed,
     TaskNotFound,
 )
-from outlast.engine import vigil
+from outlast.store import change_watch
 from outlast.store.sqlite.statements import sql
-from outlast.store.sqlite.waiter import Waiter
+from outlast.store.sqlite.wakeups.listener import Waiter
 from outlast.testing import ManualClock
 from tests.store.trace import Ran, Trace
 from tests.support.children import Child
@@ -61,7 +61,7 @@ def sleepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sleepers]:
 
 @pytest.fixture
 def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vigil, "POLL_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(change_watch, "POLL_SECONDS", NEVER_SECONDS)
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def _writes(ran: list[Ran]) -> list[str]:
 def test_idle_polling_runs_no_statement_that_writes(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vigil, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(change_watch, "POLL_SECONDS", 0.001)
     trace = Trace(monkeypatch)
     with Outlast(database, settings=Settings(heal_interval_seconds=0.01)) as app:
         app.enqueue("work", delay="1h")

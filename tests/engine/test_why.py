@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, PermanentError
-from outlast.engine.detector import Detector
+from outlast.maintenance.loop import Detector
 from outlast.testing import ManualClock
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child

@@ -17,11 +17,12 @@ def _listens(path: str, diary: str, point: str, nth: int, page: int) -> None:
     """Writes down what it is told, and dies at the nth passing of a point, if it comes to that."""
     import os
 
-    from outlast import Event, Outlast, _probe
-    from outlast.engine import delivery
+    from outlast import Event, Outlast
+    from outlast.app import event_delivery
+    from outlast.host import probe_points
     from tests.support.childside import die, say
 
-    delivery.PAGE = page
+    event_delivery.PAGE = page
     passed = {"function": 0}
 
     def pass_by(name: str) -> None:
@@ -35,7 +36,7 @@ def _listens(path: str, diary: str, point: str, nth: int, page: int) -> None:
         os.write(file, f"{event.cursor} {event.kind} {event.task_id}\n".encode())
         pass_by("function")
 
-    _probe.arm(pass_by)
+    probe_points.arm(pass_by)
     with Outlast(path) as app, app.subscribe(write, "audit", after="0.0") as subscription:
         say(subscription.catch_up(60))
 

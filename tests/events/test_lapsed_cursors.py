@@ -7,11 +7,11 @@ import pytest
 
 from outlast import Cursor, Outlast
 from outlast.clock import Instant
-from outlast.lab.inside import store_of
-from outlast.store.sqlite import cursors
+from outlast.store.ops import cursors
 from outlast.store.sqlite.store import SqliteStore
 from outlast.store.sqlite.transaction import Transaction, int_array
 from outlast.testing import ManualClock
+from outlast_lab.inside import store_of
 from tests.events.conftest import DEADLINE_SECONDS, Listener
 
 DAY = 86_400

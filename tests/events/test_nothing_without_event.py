@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from outlast import Event, Outlast
-from outlast.lab.kill.cases import Room
-from outlast.lab.lives import LIVES
-from tests.lab.kill_room import a_room
+from outlast_lab.kill.cases import Room
+from outlast_lab.lives import LIVES
 from tests.support.foreign import foreign_rows
+from tests.support.kill_room import a_room
 
 POINTS = [
     (life, probe)

@@ -1,8 +1,8 @@
 """Orphans that one decision fits are decided together, and no others are."""
 
 from outlast.domain.lifecycle import Cause, Outcome
-from outlast.store.sqlite.heal_round import alike
-from outlast.store.sqlite.settle import Standing
+from outlast.store.ops.recovery_pass import alike
+from outlast.store.ops.settle import Standing
 
 CRASH, NEVER_STARTED = Cause(Outcome.CRASH, "test"), Cause(Outcome.NEVER_STARTED, "test")
 

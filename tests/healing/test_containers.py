@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from outlast.lab.acting import SharedClock
-from outlast.lab.actors import Actor, Company
-from outlast.lab.clock.worlds import World
+from outlast_lab.acting import SharedClock
+from outlast_lab.actors import Actor, Company
+from outlast_lab.clock.worlds import World
 from tests.store.hand import Hand
 from tests.support.foreign import assert_sound
 

@@ -11,10 +11,10 @@ import apsw
 import pytest
 
 from outlast import DatabaseError, Outlast, Settings, StoreError
-from outlast.engine.detector import Detector
-from outlast.engine.session import Session
-from outlast.engine.waker import Waker
+from outlast.host.waker import Waker
+from outlast.maintenance.loop import Detector
 from outlast.store.future import Ear
+from outlast.store.session import Session
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.crash.working import until
@@ -129,7 +129,7 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
             turns.release()
             super().stop()
 
-    monkeypatch.setattr("outlast.engine.handle.Detector", InFakeTime)
+    monkeypatch.setattr("outlast.app.handle.Detector", InFakeTime)
     app = make_app(detection_interval_seconds=7)
     app.enqueue("work", id="t")
     for n in range(2):
@@ -182,7 +182,7 @@ def test_while_nobody_registers_it_only_asks_whether_anything_changed(
     make_app: Callable[..., Outlast], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards the idle: no look at the workers, and no write, as long as nothing happens."""
-    monkeypatch.setattr("outlast.engine.detector.PEERS_SECONDS", 0.01)
+    monkeypatch.setattr("outlast.maintenance.loop.PEERS_SECONDS", 0.01)
     asked, looked = threading.Semaphore(0), []
     changes, come = SqliteStore.changes, SqliteStore.peers_have_come
 
@@ -215,7 +215,7 @@ def test_what_fails_while_it_asks_who_is_there_is_not_the_end_of_it(
         failed.set()
         raise StoreError("not now")
 
-    monkeypatch.setattr("outlast.engine.detector.PEERS_SECONDS", 0.01)
+    monkeypatch.setattr("outlast.maintenance.loop.PEERS_SECONDS", 0.01)
     app = make_app(detection_interval_seconds=3600)
     with monkeypatch.context() as broken:
         broken.setattr(SqliteStore, "peers_have_come", fails)
@@ -320,7 +320,7 @@ def test_a_worker_is_not_dead_while_the_transaction_that_takes_its_tasks_fails(
     app.enqueue("work", id="t")
     with crashed_holder(app.path, ["t"]) as pid:
         with monkeypatch.context() as broken:
-            broken.setattr("outlast.store.sqlite.heal.add_event", fails)
+            broken.setattr("outlast.store.ops.recovery.add_event", fails)
             with pytest.raises(DatabaseError, match="no news today"):
                 app.heal()
         row = "SELECT state, ended_at FROM workers WHERE pid = ?"

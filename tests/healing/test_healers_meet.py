@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.lab.acting import SharedClock
-from outlast.lab.actors import Actor, Company
+from outlast_lab.acting import SharedClock
+from outlast_lab.actors import Actor, Company
 from tests.support.foreign import assert_sound, foreign_rows
 
 COUNT = 500

@@ -3,7 +3,7 @@
 import pytest
 
 from outlast import Outlast
-from outlast.store.sqlite.forensics import MOST_LOOKED_INTO
+from outlast.store.ops.loss_causes import MOST_LOOKED_INTO
 from tests.healing.stage import Holder
 
 JUDGED = "(its lock is free)"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast, _memory
-from outlast._memory import OomKills
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.lockfile import LockFile, read_begun
+from outlast import Outlast
+from outlast.host import memory
+from outlast.host.memory import OomKills
+from outlast.store.sqlite.presence.worker_lock_file import LockFile, read_begun
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from tests.healing.stage import Holder
 from tests.support.children import Child
 
@@ -30,13 +31,13 @@ def test_the_kernels_killings_count_only_if_the_same_group_counted_more(
     """Guards what is said of the kernel: the healer's own count says nothing of another's group,
     and a count that fell belongs to another group or began anew."""
     app.enqueue("transcode", id="t")
-    before = _memory.oom_kills()
+    before = memory.oom_kills()
     assert before is not None
     now = OomKills(before.group + is_elsewhere, before.kills + more)
     with Holder(app.path, "w") as holder:
         assert holder.claims() == ["t"]
         holder.dies_of(signal.SIGKILL)
-        monkeypatch.setattr(_memory, "oom_kills", lambda: now)
+        monkeypatch.setattr(memory, "oom_kills", lambda: now)
         app.heal()
     said = "SIGKILL, " + HINT if is_said else "SIGKILL"
     assert app.get("t").error == (
@@ -53,7 +54,7 @@ def test_where_the_kernel_counts_nothing_nothing_is_said_of_it(
     with Holder(app.path, "w") as holder:
         holder.claims()
         holder.dies_of(signal.SIGKILL)
-        monkeypatch.setattr(_memory, "oom_kills", lambda: None)
+        monkeypatch.setattr(memory, "oom_kills", lambda: None)
         app.heal()
     assert HINT not in str(app.get("t").error)
 
@@ -85,9 +86,9 @@ def test_a_group_of_memory_is_known_by_more_than_its_path(
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "memory.events").write_text("oom 1\noom_kill 3\n")
-        monkeypatch.setattr(_memory, "CGROUPS", str(tmp_path / name))
-        monkeypatch.setattr(_memory, "own_group", lambda: "/")
-        counted = _memory.oom_kills()
+        monkeypatch.setattr(memory, "CGROUPS", str(tmp_path / name))
+        monkeypatch.setattr(memory, "own_group", lambda: "/")
+        counted = memory.oom_kills()
         assert counted is not None
         assert counted.kills == 3
         groups.append(counted.group)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.engine.detector import Detector
+from outlast.maintenance.loop import Detector
 from outlast.testing import ManualClock
 from tests.healing.stage import Holder, moves_to_another_host
 from tests.store.hand import Hand

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from outlast import Outlast, _host
-from outlast.store.sqlite.deaths import MOST_WATCHED, DeathWatch
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Peer
 from outlast.store.sqlite.operation import LOOKING_FOR_WORK
-from outlast.store.sqlite.waiter import Waiter
-from outlast.store.sqlite.wake import Wakeups
+
+from outlast import Outlast
+from outlast.host import kernel
+from outlast.store.sqlite.presence.exits import MOST_WATCHED, DeathWatch
+from outlast.store.sqlite.presence.peers import Peer
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.wakeups.listener import Waiter
+from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.hand import store_of
 from tests.support.children import Child
 
@@ -35,7 +36,7 @@ def mortal() -> Iterator[Child]:
 
 
 def peer_of(child: Child) -> Peer:
-    here, stat = _host.this_process(), _host.process_stat(child.pid)
+    here, stat = kernel.this_process(), kernel.process_stat(child.pid)
     assert stat is not None
     return Peer(
         "i", "w", here.boot_id, child.pid, stat[1], here.pid_namespace, "no.lock", 1, 0, 0, "h"
@@ -103,7 +104,7 @@ def test_a_fork_in_the_middle_of_a_question_leaves_the_child_able_to_begin_anew(
     if pid == 0:
         os._exit(0)
     descriptor = os.pidfd_open(pid)
-    _host.wait_until_readable([descriptor], 10)
+    kernel.wait_until_readable([descriptor], 10)
     has_ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
     if not has_ended:
         os.kill(pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlast import LockHeld, LockLost, Outlast, Settings, StoreError
-from outlast.engine import lock_keeping
+from outlast.app import lock_renewal
 from outlast.errors import QueueStalled
 from outlast.store.sqlite.locking import Locking
 from outlast.testing import ManualClock
@@ -257,7 +257,7 @@ def test_a_lock_that_arrives_after_its_object_was_closed_is_given_back(
 def test_the_thread_that_renews_ends_when_there_is_nothing_to_renew(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_keeping, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(lock_renewal, "IDLE_SECONDS", 0.01)
 
     def is_there() -> bool:
         return any(thread.name == "outlast-locks" for thread in threading.enumerate())
@@ -274,7 +274,7 @@ def test_the_thread_that_renews_ends_when_there_is_nothing_to_renew(
 def test_closing_ends_the_thread_that_renews_without_waiting_for_its_idle_time(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_keeping, "IDLE_SECONDS", 10_000.0)
+    monkeypatch.setattr(lock_renewal, "IDLE_SECONDS", 10_000.0)
     with Outlast(database) as app, app.lock():
         pass
     wait_until(lambda: all(one.name != "outlast-locks" for one in threading.enumerate()))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.lab.kill.writes import HALF, WHOLE
+from outlast_lab.kill.writes import HALF, WHOLE
 from tests.support.children import Child
 
 EIO = 5
@@ -12,8 +12,9 @@ EIO = 5
 
 def _meets_a_failing_disk(path: str, point: str, code: int) -> None:
     """The frame that ends the commit of an acquire fails, with half or all of it in the file."""
-    from outlast import OutcomeUnknown, Outlast, _probe
-    from outlast.lab.kill.writes import watch_writes
+    from outlast import OutcomeUnknown, Outlast
+    from outlast.host import probe_points
+    from outlast_lab.kill.writes import watch_writes
     from tests.support.childside import say
 
     failing = False
@@ -34,12 +35,12 @@ def _meets_a_failing_disk(path: str, point: str, code: int) -> None:
     watch_writes(fail_the_commit_frame)
     app = Outlast(path)
     app.lock("warm up").acquire()
-    _probe.arm(arm)
+    probe_points.arm(arm)
     try:
         app.lock("x").acquire()
     except OutcomeUnknown as error:
         say(type(error).__name__)
-    _probe.arm(None)
+    probe_points.arm(None)
     failing = False
     other = app.lock("y")
     say(other.acquire())
@@ -62,7 +63,8 @@ def test_a_lock_whose_commit_was_in_doubt_is_freed_by_the_next_request(
 
 def _is_interrupted(path: str) -> None:
     """Ctrl-C between the commit and its answer."""
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import say
 
     app = Outlast(path)
@@ -70,10 +72,10 @@ def _is_interrupted(path: str) -> None:
 
     def interrupt(name: str) -> None:
         if name == "lock.committed":
-            _probe.arm(None)
+            probe_points.arm(None)
             raise KeyboardInterrupt
 
-    _probe.arm(interrupt)
+    probe_points.arm(interrupt)
     try:
         app.lock("x").acquire()
     except KeyboardInterrupt:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.store.sqlite import locks
-from outlast.store.sqlite.lock_healing import Looker, Rows, free_unheld
+from outlast.store.ops import locks
+from outlast.store.ops.lock_recovery import Looker, Rows, free_unheld
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE
 from tests.locks.telling import Told

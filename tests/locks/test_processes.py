@@ -222,7 +222,7 @@ def test_a_restarted_agent_has_a_new_token_and_its_predecessors_is_worth_nothing
 def _waits(path: str) -> None:
     """Says when it is about to sleep, and what it got in the end."""
     from outlast import Outlast, Settings
-    from outlast.store.sqlite.waiter import Waiter
+    from outlast.store.sqlite.wakeups.listener import Waiter
     from tests.support.childside import hear, say
 
     app = Outlast(path, settings=Settings(heal_interval_seconds=0.2))

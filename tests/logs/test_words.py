@@ -143,7 +143,8 @@ def _claims_with_an_armed_probe(path: str, log_path: str) -> None:
     import os
     import signal
 
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
 
     logging.basicConfig(filename=log_path, level=logging.DEBUG)
     app = Outlast(path)
@@ -153,7 +154,7 @@ def _claims_with_an_armed_probe(path: str, log_path: str) -> None:
         if name == "claim.written":
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _probe.arm(die)
+    probe_points.arm(die)
     app.claim("w1")
 
 

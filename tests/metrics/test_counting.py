@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from outlast import LeaseLost, Outlast, PermanentError
-from outlast.domain.marks import BUCKETS_MS, NO_END_MS
+from outlast.domain.metric_marks import BUCKETS_MS, NO_END_MS
 from outlast.domain.metrics import METRICS
 from outlast.testing import ManualClock
 from tests.metrics.reading import count_of, value_of

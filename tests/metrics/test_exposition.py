@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from outlast import AsyncOutlast, InvalidInput, Outlast
+from outlast.contrib.prometheus.serving import is_loopback
 from outlast.metrics import OutlastCollector, exposition, serve
-from outlast.metrics.serving import is_loopback
 from tests.cli.shell import piped
 from tests.metrics.reading import assert_exposition_is_sound, scraped
 from tests.store.hand import Hand

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from outlast import Lease, Outlast
-from outlast.lab.inside import store_of
-from outlast.store.sqlite import runs
+from outlast.store.ops import recovery_runs
 from outlast.testing import ManualClock
+from outlast_lab.inside import store_of
 from tests.metrics.reading import assert_none_fell, count_of, value_of
 
 WAIT = "outlast_wait_seconds"
@@ -76,7 +76,7 @@ def test_each_of_a_batch_of_delayed_tasks_has_its_own_wait(
 def test_runs_that_are_forgotten_stay_counted(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RUNS_KEPT", 2)
+    monkeypatch.setattr(recovery_runs, "RUNS_KEPT", 2)
     app.open()
     before: dict[str, Any] = app.metrics()
     for _ in range(5):

@@ -9,9 +9,10 @@ import apsw
 import pytest
 
 from outlast import Outlast
-from outlast.domain.marks import MOST_PAIRS
+from outlast.domain.metric_marks import MOST_PAIRS
 from outlast.store.measuring import FOLD_WORTH
-from outlast.store.sqlite import rollup, statements
+from outlast.store.ops import metrics
+from outlast.store.sqlite import statements
 from outlast.testing import ManualClock
 from tests.metrics.reading import assert_none_fell, rising, value_of
 from tests.store.hand import Hand, store_of
@@ -50,7 +51,7 @@ def test_sums_in_many_steps_are_the_same_as_in_one(
 ) -> None:
     _a_history(app, clock)
     before = app.metrics()
-    monkeypatch.setattr(rollup, "FOLDED_AT_ONCE", 3)
+    monkeypatch.setattr(metrics, "FOLDED_AT_ONCE", 3)
     store_of(app).fold_metrics(1)
     assert rising(app.metrics()) == rising(before)
 
@@ -59,7 +60,7 @@ def test_who_stops_the_detector_waits_for_one_step_of_summing_up(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _a_history(app, clock)
-    monkeypatch.setattr(rollup, "FOLDED_AT_ONCE", 3)
+    monkeypatch.setattr(metrics, "FOLDED_AT_ONCE", 3)
     goes_on = iter([True, False])
     assert store_of(app).fold_metrics(1, lambda: next(goes_on)) == 3
 
@@ -121,10 +122,10 @@ def test_two_that_sum_up_at_once_count_everything_once(app: Outlast, clock: Manu
     """Both have read the same rest; the second finds that its place is taken."""
     _a_history(app, clock)
     before, store = app.metrics(), store_of(app)
-    read = store._read("measuring", lambda tx: rollup.rest(tx, 1000))
+    read = store._read("measuring", lambda tx: metrics.rest(tx, 1000))
     assert read is not None
-    assert store._write("fold", lambda tx: rollup.fold(tx, read))
-    assert not store._write("fold", lambda tx: rollup.fold(tx, read))
+    assert store._write("fold", lambda tx: metrics.fold(tx, read))
+    assert not store._write("fold", lambda tx: metrics.fold(tx, read))
     assert rising(app.metrics()) == rising(before)
 
 

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from outlast import AsyncOutlast, InvalidInput, Outlast
-from outlast.cli.text import moment
+from outlast.cli.output.text import moment
 from outlast.testing import ManualClock
 from tests.cli.shell import piped
 from tests.recovery.stage import crash, rows

@@ -132,7 +132,7 @@ def test_only_those_are_approved_that_were_counted(
     app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More may be held by the time that a person has said yes."""
-    from outlast.cli import forcing
+    from outlast.cli.commands import task_force
     from outlast.cli.main import cli
 
     def one_more_is_held(task_id: str) -> None:
@@ -148,7 +148,7 @@ def test_only_those_are_approved_that_were_counted(
         one_more_is_held("b")
 
     one_more_is_held("a")
-    monkeypatch.setattr(forcing, "confirm", takes_its_time)
+    monkeypatch.setattr(task_force, "confirm", takes_its_time)
     with pytest.raises(SystemExit) as left:
         cli.main(["queue", "approve", "--all", "--by", "ada", "--store", str(database)])
     assert (left.value.code, asked) == (0, ["1 held task will be approved."])

@@ -164,7 +164,8 @@ def _forces(path: str, probe: str, nth: int) -> None:
     import os
     import signal
 
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
 
     app = Outlast(path).open()
     left = [nth]
@@ -175,7 +176,7 @@ def _forces(path: str, probe: str, nth: int) -> None:
             if left[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    _probe.arm(die)
+    probe_points.arm(die)
     app.force_many("fail", status="pending", by="ada")
 
 

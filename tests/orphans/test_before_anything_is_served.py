@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, RecoveryFailed, Settings, StoreBusy
-from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import holding, killed, markers_of

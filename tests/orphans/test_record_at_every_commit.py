@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast, _probe
-from outlast.store.sqlite import forensics
+from outlast import Outlast
+from outlast.host import probe_points
+from outlast.store.ops import loss_causes
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import by_hand, killed, markers_of
 from tests.store.hand import Hand
@@ -77,11 +78,11 @@ def test_at_every_commit_of_a_run_the_record_is_true(
             seen.append(name)
             assert {why: hand.rows(query) for why, query in NEVER.items() if hand.rows(query)} == {}
 
-    _probe.arm(look)
+    probe_points.arm(look)
     try:
         report = app.recover()
     finally:
-        _probe.arm(None)
+        probe_points.arm(None)
     assert (report.tasks_put_back, len(report.dead_workers)) == (8, 2)
     assert seen[-1] == "recover.committed"
     assert seen[:-1] == ["heal.committed"] * len(seen[:-1])
@@ -95,7 +96,7 @@ def test_a_death_that_two_see_at_once_is_told_by_one(
     """The other healer comes and goes between our judgement and our transaction."""
     app.enqueue_many("work", range(3))
     killed(database)
-    evidence = forensics.evidence
+    evidence = loss_causes.evidence
     others: list[Any] = []
 
     def another_was_faster(*given: Any) -> Any:
@@ -104,7 +105,7 @@ def test_a_death_that_two_see_at_once_is_told_by_one(
             others[:] = [app.heal()]
         return evidence(*given)
 
-    monkeypatch.setattr(forensics, "evidence", another_was_faster)
+    monkeypatch.setattr(loss_causes, "evidence", another_was_faster)
     stats, (other,) = app.heal(), others
     assert other is not None
     assert (other.entries_reclaimed, other.dead_workers) == (3, ("victim",))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from outlast import DatabaseError, Outlast
-from outlast.engine import detector as detecting
-from outlast.engine.detector import Detector
+from outlast.maintenance import loop as detecting
+from outlast.maintenance.loop import Detector
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import LONG, killed, stranger

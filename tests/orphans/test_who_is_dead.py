@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast, _host
-from outlast.store.sqlite import forensics
-from outlast.store.sqlite.files import SideFolder
+from outlast import Outlast
+from outlast.host import kernel
+from outlast.store.ops import loss_causes
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import ELSEWHERE, holding, killed, stranger
 from tests.store.hand import Hand
@@ -63,7 +64,7 @@ def test_a_pid_that_passed_to_another_process_is_death(app: Outlast, hand: Hand)
 def test_a_process_that_is_there_is_never_buried_for_its_silence(
     app: Outlast, hand: Hand, clock: ManualClock
 ) -> None:
-    found = _host.process_stat(os.getppid())
+    found = kernel.process_stat(os.getppid())
     assert found is not None
     stranger(app, hand, pid=os.getppid(), pid_started=found[1])
     clock.advance(10 * ALL_PATIENCE_SECONDS)
@@ -104,14 +105,14 @@ def test_one_that_speaks_while_it_is_being_judged_keeps_its_tasks(
     """Between the judgement and the transaction that acts on it a beat may arrive."""
     stranger(app, hand, boot_id=ELSEWHERE)
     clock.advance(10 * ALL_PATIENCE_SECONDS)
-    evidence = forensics.evidence
+    evidence = loss_causes.evidence
 
     def beats_meanwhile(*given: Any) -> Any:
         hand.run("UPDATE workers SET beat_at = ?", clock.now().utc_ms)
         return evidence(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(forensics, "evidence", beats_meanwhile)
+        patched.setattr(loss_causes, "evidence", beats_meanwhile)
         stats = app.heal()
     assert (stats.entries_reclaimed, stats.dead_workers) == (0, ())
     assert (app.get("t").status, hand.value("SELECT state FROM workers")) == ("running", "alive")

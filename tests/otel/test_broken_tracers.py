@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from outlast import AsyncOutlast, Outlast
-from outlast.engine.run import Ended
 from outlast.store.new_tasks import NewTask
 from outlast.store.records import Claimed, TaskTrace, Trace
+from outlast.tasks.execute import Ended
 from tests.otel import traced_jobs as jobs
 
 TRACE = Trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast import Outlast, Settings
-from outlast.engine.lease import Lease
-from outlast.lab.model.process import StandInProcess
+from outlast.app.lease import Lease
 from outlast.testing import ManualClock
+from outlast_lab.model.process import StandInProcess
 
 TASKS = ("t0", "t1", "t2")
 

@@ -128,7 +128,7 @@ def test_recovery_asks_the_one_function_that_decides_all_moves(
     make_app: Make, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from outlast.domain import lifecycle
-    from outlast.store.sqlite import settle
+    from outlast.store.ops import settle
 
     asked: list[tuple[str, str]] = []
     genuine = lifecycle.decide

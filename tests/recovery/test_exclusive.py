@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import Lease, Outlast, SecondSqliteCopy, StoreBusy, StoreReplaced
-from outlast.store.sqlite.orphans import judged_peers
+from outlast.store.ops.orphans import judged_peers
 from tests.recovery.stage import by_hand, crash, holder, rows
 from tests.support.children import Child
 
@@ -134,7 +134,7 @@ def test_a_first_claim_in_the_middle_of_a_pass_is_not_taken_for_somebody_elses(
     app = make_app(exclusive=True)
     app.enqueue("work", id="t")
     leases: list[Lease] = []
-    look = "outlast.store.sqlite.heal.judged_peers"
+    look = "outlast.store.ops.recovery.judged_peers"
 
     def claims_meanwhile(*arguments: Any) -> Any:
         thread = threading.Thread(target=lambda: leases.extend(app.claim("w")))

@@ -19,8 +19,8 @@ from outlast import (
     RecoveryReport,
     Verdict,
 )
-from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.maintenance.recovery import recover
+from outlast.store.session import Session
 from outlast.testing import ManualClock
 from tests.recovery.stage import crash
 
@@ -130,7 +130,7 @@ def test_the_records_are_what_the_verbs_return(
 @pytest.mark.proves("API-04")
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("outlast.engine.detector", "Detector"), ("outlast.store.sqlite.integrity", "check")],
+    [("outlast.maintenance.loop", "Detector"), ("outlast.store.sqlite.check", "check")],
 )
 def test_detector_and_integrity_checker_are_modules_of_their_own(module: str, name: str) -> None:
     found = getattr(importlib.import_module(module), name)

@@ -221,14 +221,15 @@ def test_the_content_after_a_cancelled_recovery_and_another_is_that_of_one(
 
 
 def _dies_in_a_transaction(path: str, probe: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from outlast.testing import ManualClock
     from tests.support.childside import die, say
 
     app = Outlast(path, clock=ManualClock())
     (lease,) = app.claim("victim", kinds=["first"])
     say(lease.task_id)
-    _probe.arm(lambda name: die() if name == probe else None)
+    probe_points.arm(lambda name: die() if name == probe else None)
     app.enqueue_many("work", range(50)) if probe.startswith("enqueue") else lease.complete("done")
 
 

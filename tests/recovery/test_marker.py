@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast, RecoveryReport, _host
-from outlast.store.sqlite.marker import Session
+from outlast import Outlast, RecoveryReport
+from outlast.host import kernel
+from outlast.store.sqlite.side_folder.session_marker import Session
 from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, by_hand, crash, holder, rows, sessions_of
 from tests.support.children import Child
@@ -32,7 +33,7 @@ def test_a_marker_says_who_serves_since_when_and_the_database_says_the_same(
 ) -> None:
     app.open()
     (marker,) = sessions_of(database)
-    here = _host.this_process()
+    here = kernel.this_process()
     said = said_in(marker)
     assert said == {
         "incarnation": marker.stem,

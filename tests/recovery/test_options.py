@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from outlast import InvalidInput, Outlast, RecoveryAction, Settings
-from outlast.engine.session import policy_of
 from outlast.settings.heartbeat import Heartbeat
+from outlast.store.session import policy_of
 from tests.recovery.stage import crash
 
 SAMPLE = """\

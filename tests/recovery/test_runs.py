@@ -8,7 +8,7 @@ import pytest
 
 from outlast import Batch, Outlast
 from outlast.errors import DatabaseError, OutlastError, StoreBusy
-from outlast.store.sqlite import runs
+from outlast.store.ops import recovery_runs
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, by_hand, content, crash, holder, rows
@@ -161,7 +161,7 @@ def test_where_the_lock_failed_a_run_refuses_to_take_the_number_of_anothers(
     app = make_app()
     lose(app, database, 2)
     content_before = content(database)
-    monkeypatch.setattr(runs, "next_id", lambda tx: 1)
+    monkeypatch.setattr(recovery_runs, "next_id", lambda tx: 1)
     with pytest.raises(StoreBusy, match="another process has begun to recover"):
         app.recover()
     assert content(database) == content_before
@@ -180,7 +180,7 @@ def test_a_second_run_leaves_every_row_as_it_is(
     assert crash(database) == ["hopeless", "care", *ids]
     app.open()
     once = content(database)
-    runs = rows(database, "SELECT count(*) FROM recovery_runs")[0][0]
+    recovery_runs = rows(database, "SELECT count(*) FROM recovery_runs")[0][0]
     for _ in range(2):
         clock.advance("1s")
         if way == "called":
@@ -190,7 +190,7 @@ def test_a_second_run_leaves_every_row_as_it_is(
             app.open()
     assert content(database) == once
     later = "SELECT put_back, failed, held, skipped FROM recovery_runs ORDER BY id"
-    assert rows(database, later)[runs:] == [(0, 0, 0, 1)] * 2
+    assert rows(database, later)[recovery_runs:] == [(0, 0, 0, 1)] * 2
 
 
 @pytest.mark.proves("REC-21")

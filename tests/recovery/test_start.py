@@ -66,7 +66,8 @@ def test_the_eight_steps_are_on_record_in_their_order(
 def test_what_each_step_does_is_done_in_that_order(
     make_app: Callable[..., Outlast], crashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outlast.store.sqlite import heal, opening, orphans, recovering, runs
+    from outlast.store.ops import orphans, recovery, recovery_runs
+    from outlast.store.sqlite import open, recovering
 
     done: list[str] = []
 
@@ -79,14 +80,14 @@ def test_what_each_step_does_is_done_in_that_order(
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(opening, "how_it_was_left")
-    watch(opening, "_size_of_log")
-    watch(opening, "check_after_bad_stop")
-    watch(opening, "flush")
+    watch(open, "how_it_was_left")
+    watch(open, "_size_of_log")
+    watch(open, "check_after_bad_stop")
+    watch(open, "flush")
     watch(orphans, "judge")
-    watch(heal, "move_alike")
+    watch(recovery, "move_alike")
     watch(recovering, "check")
-    watch(runs, "end")
+    watch(recovery_runs, "end")
     make_app().open()
     once = list(dict.fromkeys(done))
     assert once == [

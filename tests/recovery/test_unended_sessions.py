@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from outlast import Outlast, RecoveryFailed, RecoveryReport
-from outlast.store.sqlite import runs
+from outlast.store.ops import recovery_runs
 from outlast.store.sqlite.store import SqliteStore
 from tests.recovery.stage import by_hand, content, crash, holder, rows, sessions_of
 from tests.support.children import Child
@@ -110,7 +110,7 @@ def test_rows_of_older_versions_say_nothing(
 ) -> None:
     """Guards an upgrade: they never ended the session of a crash that was recovered from."""
     lose_the_markers(crashed)
-    by_hand(crashed, "DELETE FROM meta WHERE key = ?", runs.SESSIONS_FROM)
+    by_hand(crashed, "DELETE FROM meta WHERE key = ?", recovery_runs.SESSIONS_FROM)
     assert found_by(make_app()) == CLEAN
     assert rows(crashed, "SELECT DISTINCT status FROM tasks") == [("pending",)], "and yet recovered"
     crash(crashed)
@@ -145,7 +145,7 @@ def test_an_opening_that_was_broken_off_and_made_again_is_one_session(
         """The recovery of an impatient user."""
 
         def __call__(self, session: Any) -> None:
-            from outlast.engine.recover import recover
+            from outlast.maintenance.recovery import recover
 
             with monkeypatch.context() as broken:
                 broken.setattr(SqliteStore, "heal", breaks_off)
@@ -164,8 +164,8 @@ def test_the_session_of_one_who_serves_for_long_is_not_forgotten(
     make_app: Callable[..., Outlast], database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards a server beside a job that opens the store every minute, a thousand times over."""
-    monkeypatch.setattr(runs, "RUNS_KEPT", 3)
-    monkeypatch.setattr(runs, "TELLING_RUNS_KEPT", 1)
+    monkeypatch.setattr(recovery_runs, "RUNS_KEPT", 3)
+    monkeypatch.setattr(recovery_runs, "TELLING_RUNS_KEPT", 1)
     make_app().open().close()
     with holder(database) as server:
         server.hear()

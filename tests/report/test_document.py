@@ -10,8 +10,8 @@ import pytest
 
 from outlast import DatabaseError, InvalidInput, Outlast, ReportDocument
 from outlast.domain.recovery import RecoveredTask
-from outlast.store.sqlite import runs
-from outlast.store.sqlite.heal import Healer
+from outlast.store.ops import recovery_runs
+from outlast.store.ops.recovery import Healer
 from outlast.store.sqlite.store import SqliteStore
 from outlast.testing import ManualClock
 from tests.docs.report_schema import PAGE, rendered
@@ -351,8 +351,8 @@ def test_the_newest_report_outlives_any_number_of_runs_that_found_nothing(
     app: Outlast, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each start is a run, each command that changes something among them."""
-    monkeypatch.setattr(runs, "RUNS_KEPT", 3)
-    monkeypatch.setattr(runs, "TELLING_RUNS_KEPT", 2)
+    monkeypatch.setattr(recovery_runs, "RUNS_KEPT", 3)
+    monkeypatch.setattr(recovery_runs, "TELLING_RUNS_KEPT", 2)
     first, second, third = (_crash_and_recover(app, clock) for _ in range(3))
     for _ in range(5):
         app.recover()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast import IntegrityResult, Outlast, RecoveryReport, Verdict
-from outlast.domain.report import document
+from outlast.domain.recovery_report import document
 from outlast.testing import ManualClock
 from tests.cli.shell import piped
 from tests.report.stage import Make, crashed_store

@@ -8,7 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from outlast import Lease, LockHeld, Outlast, Settings, _probe
+from outlast import Lease, LockHeld, Outlast, Settings
+from outlast.host import probe_points
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -103,10 +104,10 @@ def dies_at_a_probe(say: Say, path: str, prefix: str, nth: str) -> None:
             if len(passed) == int(nth):
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    _probe.arm(count)
+    probe_points.arm(count)
     app = Outlast(path)
     app.open()
-    _probe.arm(None)
+    probe_points.arm(None)
     app.close()
     say(len(passed))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Settings, WorkerInfo
-from outlast.engine.detector import Detector
+from outlast.maintenance.loop import Detector
 from outlast.testing import ManualClock
 from tests.crash.working import WorkerChild, looking, named, status_is, until, write_lock_held
 from tests.seeds.crashing import copy_of, crash, facts, moved_to_another_host

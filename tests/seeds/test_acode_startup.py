@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from outlast import Outlast, RecoveredTask, RecoveryReport, Settings, TaskNotFound
-from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.maintenance.recovery import recover
+from outlast.store.session import Session
 from tests.seeds.crashing import claims_and_waits, copy_of, crash, facts
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -156,11 +156,12 @@ def test_fr_010_a_transaction_that_was_open_is_rolled_back(database: Path) -> No
 
 
 def _dies_inside_a_transaction(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import die
 
     app = Outlast(path).open()
-    _probe.arm(lambda name: die() if name == "enqueue.written" else None)
+    probe_points.arm(lambda name: die() if name == "enqueue.written" else None)
     app.enqueue("work", id="half")
 
 

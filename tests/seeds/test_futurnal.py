@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from outlast.lab.experiment import Plan
-from outlast.lab.kill.cases import Room
-from outlast.lab.kill.sweep import name_of
-from outlast.lab.kill.writes import HALF
-from outlast.lab.lives import LIVES
-from outlast.lab.power.running import Run
-from tests.lab.kill_room import a_room, assert_sound, assert_sound_until_killed, tried
+from outlast_lab.experiment import Plan
+from outlast_lab.kill.cases import Room
+from outlast_lab.kill.sweep import name_of
+from outlast_lab.kill.writes import HALF
+from outlast_lab.lives import LIVES
+from outlast_lab.power.running import Run
+from tests.support.kill_room import a_room, assert_sound, assert_sound_until_killed, tried
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 
 from outlast import Outlast, Settings
 from outlast.domain.recovery import RecoveryReport
-from outlast.engine.detector import Detector
+from outlast.maintenance.loop import Detector
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.store.trace import Ran, Trace

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.engine.recover import recover
-from outlast.engine.session import Session
+from outlast.maintenance.recovery import recover
+from outlast.store.session import Session
 from tests.crash.working import WorkerChild
 from tests.seeds.crashing import POISON, copy_of, crash, facts, markers
 from tests.support.children import Child
@@ -165,13 +165,14 @@ def test_rp_1_what_was_committed_is_replayed_and_what_was_not_is_gone(database: 
 
 
 def _commits_one_and_dies_in_the_next(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import die, say
 
     app = Outlast(path)
     app.enqueue("job", id="committed")
     say("committed")
-    _probe.arm(lambda name: die() if name == "enqueue.written" else None)
+    probe_points.arm(lambda name: die() if name == "enqueue.written" else None)
     app.enqueue("job", id="half")
 
 

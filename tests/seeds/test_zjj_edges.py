@@ -9,7 +9,7 @@ import pytest
 
 from outlast import DatabaseError, LeaseLost, Outlast, Settings
 from outlast.clock import Instant
-from outlast.store.sqlite.orphans import leases_ran_out
+from outlast.store.ops.orphans import leases_ran_out
 from outlast.store.sqlite.readers import Readers
 from outlast.testing import ManualClock
 from tests.seeds.crashing import copy_of, crash, facts
@@ -275,7 +275,7 @@ def test_inv_1_1_a_renewal_between_looking_and_healing_wins(
         lease.renew()
         return found
 
-    monkeypatch.setattr("outlast.store.sqlite.heal.leases_ran_out", renewed_meanwhile)
+    monkeypatch.setattr("outlast.store.ops.recovery.leases_ran_out", renewed_meanwhile)
     assert by_hand.heal().entries_reclaimed == 0
     assert lease.complete()
 

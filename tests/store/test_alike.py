@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from outlast import InvalidInput, Outlast, Task
-from outlast.engine import prepare
-from outlast.engine.prepare import Options
 from outlast.settings import Settings
 from outlast.store.new_tasks import AlikeTasks, NewTask
+from outlast.tasks import enqueue_input
+from outlast.tasks.enqueue_input import Options
 from outlast.testing import ManualClock
 from tests.store.hand import Hand, store_of
 
@@ -25,8 +25,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def alike(payloads: list[Any], clock: ManualClock, options: Options) -> list[AlikeTasks]:
     now = clock.now()
-    template = prepare.template_of("work", options, Settings(), now)
-    chunks = prepare.in_chunks(
+    template = enqueue_input.template_of("work", options, Settings(), now)
+    chunks = enqueue_input.in_chunks(
         template, payloads, None, None, Settings(), created_ms=now.utc_ms, size=3
     )
     return [chunk for chunk in chunks if isinstance(chunk, AlikeTasks)]
@@ -59,8 +59,8 @@ def test_it_is_a_sequence_of_new_tasks(clock: ManualClock) -> None:
         assert list(chunk[1:]) == tasks[1:]
         assert all(type(task) is NewTask and task.priority == 3 for task in tasks)
     first = chunks[0][0]
-    assert first == prepare.one(
-        prepare.template_of("work", Options(priority=3), Settings(), clock.now()),
+    assert first == enqueue_input.one(
+        enqueue_input.template_of("work", Options(priority=3), Settings(), clock.now()),
         PAYLOADS[0], first.id, None, Settings(), created_ms=clock.now().utc_ms,
     )  # fmt: skip
 

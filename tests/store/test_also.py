@@ -122,7 +122,8 @@ def test_a_repeated_request_does_not_run_the_statements_again(app: Outlast, shop
 
 
 def _dies_at(path: str, point: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import die
 
     app = Outlast(path)
@@ -130,10 +131,10 @@ def _dies_at(path: str, point: str) -> None:
     if point.startswith("settle"):
         app.enqueue("k", id="t")
         (lease,) = app.claim("w")
-        _probe.arm(lambda name: die() if name == point else None)
+        probe_points.arm(lambda name: die() if name == point else None)
         lease.complete(also=[(statement, (1, "x"))])
     else:
-        _probe.arm(lambda name: die() if name == point else None)
+        probe_points.arm(lambda name: die() if name == point else None)
         app.enqueue("k", id="t", also=[(statement, (1, "x"))])
 
 

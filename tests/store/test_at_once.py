@@ -7,6 +7,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from outlast.store.sqlite.gate import WriteGate
 
 from outlast import (
     InvalidInput,
@@ -14,8 +15,7 @@ from outlast import (
     Outlast,
     SecondSqliteCopy,
 )
-from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.writer import Writer
 from tests.store.hand import Hand, store_of
 from tests.store.trace import Trace

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from outlast.store.records import Grant
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.lockfile import SLOTS, LockFile, read_begun
+from outlast.store.sqlite.presence.worker_lock_file import SLOTS, LockFile, read_begun
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 INCARNATION = "5" * 32
 

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from outlast.store.sqlite.pending import DECIDED
+from outlast.store.sqlite.short_way import ShortWay
 
 from outlast import (
     AsyncOutlast,
@@ -16,10 +18,8 @@ from outlast import (
     Task,
 )
 from outlast.store.sqlite import group
-from outlast.store.sqlite.flush import Flusher
-from outlast.store.sqlite.guard import FileGuard
-from outlast.store.sqlite.pending import DECIDED
-from outlast.store.sqlite.short_way import ShortWay
+from outlast.store.sqlite.file_guard import FileGuard
+from outlast.store.sqlite.wal import Flusher
 from tests.store.hand import store_of
 from tests.store.test_late_comers import PATIENCE_SECONDS, wait_until
 

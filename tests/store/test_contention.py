@@ -13,11 +13,11 @@ from typing import Any
 
 import apsw
 import pytest
+from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.pending import Group, Pending
 
 from outlast import DatabaseError, Outlast, QueueStalled, Settings
 from outlast.store.sqlite import gate
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.pending import Group, Pending
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
@@ -126,17 +126,18 @@ def test_a_constraint_error_surfaces_at_once_whatever_it_says(
 
 
 def _stops_amid_its_claim(path: str) -> None:
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
         if name == "claim.updated":
-            _probe.arm(None)
+            probe_points.arm(None)
             say(name)
             hear()
 
     app = Outlast(path).open()
-    _probe.arm(pause)
+    probe_points.arm(pause)
     say([lease.task_id for lease in app.claim("first")])
     hear()
 

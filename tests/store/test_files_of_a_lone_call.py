@@ -10,7 +10,7 @@ from outlast import (
     Outlast,
     StoreReplaced,
 )
-from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.file_guard import FileGuard
 from tests.store.hand import store_of
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-from outlast import QueueFull, StoreError
 from outlast.store.sqlite.background import Background
 from outlast.store.sqlite.group import GroupCommit
 from outlast.store.sqlite.operation import Operation
 from outlast.store.sqlite.pending import Group, Pending
+
+from outlast import QueueFull, StoreError
 from outlast.store.sqlite.transaction import Transaction
 
 PATIENCE_SECONDS = 30

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outlast.store.sqlite.group import GroupCommit
+from outlast.store.sqlite.pending import DECIDED, Pending, Turn
 
 from outlast import Outlast
 from outlast.store.sqlite import group
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.pending import DECIDED, Pending, Turn
 from outlast.store.sqlite.transaction import Transaction
 from tests.store.hand import store_of
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more

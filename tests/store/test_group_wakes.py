@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from outlast.store.sqlite.answers import WOKEN_AT_ONCE
+from outlast.store.sqlite.pending import Pending
 
 from outlast import StoreError
 from outlast.store.sqlite import group
-from outlast.store.sqlite.answers import WOKEN_AT_ONCE
-from outlast.store.sqlite.pending import Pending
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more, crowd
 
 __all__ = ["crowd"]

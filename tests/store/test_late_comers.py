@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from outlast import AsyncOutlast, Outlast, OutlastError, QueueStalled, StoreError, _probe
-from outlast.settings import Settings
-from outlast.store.sqlite.files import SideFolder
 from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.holding import Holding
+
+from outlast import AsyncOutlast, Outlast, OutlastError, QueueStalled, StoreError
+from outlast.host import probe_points
+from outlast.settings import Settings
+from outlast.store.sqlite.presence.own import Holding
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from tests.store.hand import store_of
 
 PATIENCE_SECONDS = 60
@@ -23,7 +24,7 @@ PATIENCE_SECONDS = 60
 @pytest.fixture(autouse=True)
 def _disarmed() -> Iterator[None]:
     yield
-    _probe.arm(None)
+    probe_points.arm(None)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -90,7 +91,7 @@ def test_a_settle_cancelled_too_late_is_forgotten_like_any_other(database: Path)
                     begun.set()
                     go_on.wait(PATIENCE_SECONDS)
 
-            _probe.arm(hold)
+            probe_points.arm(hold)
             completing = asyncio.create_task(lease.complete())
             await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
             completing.cancel()
@@ -119,7 +120,7 @@ def test_a_lone_operation_of_a_coroutine_is_answered_though_the_queue_is_full(
 
     async def main() -> None:
         async with AsyncOutlast(database, settings=settings) as other:
-            _probe.arm(hold)
+            probe_points.arm(hold)
             threads = [threading.Thread(target=app.enqueue, args=("first",))]
             threads[0].start()
             begun.wait(PATIENCE_SECONDS)
@@ -151,7 +152,7 @@ def test_a_coroutine_in_the_group_of_an_interrupted_leader_is_led_by_the_usher(
             begun.set()
             go_on.wait(PATIENCE_SECONDS)
         elif name == "group.begun":
-            _probe.arm(None)
+            probe_points.arm(None)
             # The queue is empty, so the usher goes away.
             wait_until(lambda: not group._usher._is_called)
             raise KeyboardInterrupt
@@ -166,7 +167,7 @@ def test_a_coroutine_in_the_group_of_an_interrupted_leader_is_led_by_the_usher(
 
     async def main() -> str:
         async with AsyncOutlast(database) as other:
-            _probe.arm(strike)
+            probe_points.arm(strike)
             threading.Thread(target=app.enqueue, args=("first",)).start()
             begun.wait(PATIENCE_SECONDS)
             leading = threading.Thread(target=leader)
@@ -191,12 +192,12 @@ def test_closing_from_inside_an_operation_is_refused_and_closes_nothing(app: Out
     refused: list[str] = []
 
     def close(name: str) -> None:
-        _probe.arm(None)
+        probe_points.arm(None)
         with pytest.raises(StoreError, match="from inside one of its own operations") as caught:
             app.close()
         refused.append(str(caught.value))
 
-    _probe.arm(close)
+    probe_points.arm(close)
     assert app.enqueue("work", id="t").id == "t"
     assert len(refused) == 1
     assert app.get("t").status == "pending"

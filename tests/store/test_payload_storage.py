@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, Parked, PayloadDamaged
-from outlast.store.sqlite.enqueue import INLINE_BYTES
+from outlast.store.ops.tasks import INLINE_BYTES
 from tests.store.hand import Hand
 
 # Changes that leave the row legal and the text readable, as a flipped bit mostly does.

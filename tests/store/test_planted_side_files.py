@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.store.sqlite.files import Likeness, SideFolder
+from outlast.store.sqlite.side_folder.side_folder import Likeness, SideFolder
 from tests.store.waking import make_folder
 
 Make = Callable[[SideFolder], object]

@@ -7,9 +7,9 @@ import apsw.ext
 import pytest
 
 from outlast.store import sqlite
-from outlast.store.sqlite.flush import MODES
 from outlast.store.sqlite.migrate import our_names
 from outlast.store.sqlite.statements import sql, union_of
+from outlast.store.sqlite.wal import MODES
 from tests.store.hand import Hand
 
 PACKAGE = Path(sqlite.__file__).parent

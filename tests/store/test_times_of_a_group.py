@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from outlast import Outlast, Task
-from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.testing import ManualClock
 from tests.store.hand import store_of
 from tests.store.test_late_comers import PATIENCE_SECONDS, wait_until

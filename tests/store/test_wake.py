@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from outlast.store.sqlite import sockets
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.waiter import Topic, Waiter
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.wakeups import sockets
+from outlast.store.sqlite.wakeups.listener import Topic, Waiter
+from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.waking import DONE, SOON_SECONDS, WORK, make_folder, sockets_in
 from tests.support.children import Child
 
@@ -35,9 +35,9 @@ def wakeups(folder: SideFolder) -> Iterator[Wakeups]:
 def _tells(path: str) -> None:
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import hear, say
 
     wakeups = Wakeups(SideFolder(Path(path)))
@@ -49,9 +49,9 @@ def _tells(path: str) -> None:
 def _waits(path: str) -> None:
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import say
 
     with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
@@ -108,9 +108,9 @@ def _commits(path: str, board: str, rounds: int) -> None:
     import time
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import say
 
     wakeups = Wakeups(SideFolder(Path(path)))

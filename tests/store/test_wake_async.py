@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.waking import SOON_SECONDS, WORK, make_folder
 
 
@@ -123,5 +123,5 @@ def test_a_wait_without_hints_ends_in_time(wakeups: Wakeups) -> None:
 
 
 def test_waiting_without_coroutines_does_not_import_asyncio() -> None:
-    program = "import sys, outlast.store.sqlite.wake; sys.exit('asyncio' in sys.modules)"
+    program = "import sys, outlast.store.sqlite.wakeups.notify; sys.exit('asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from outlast.store.sqlite import sockets
-from outlast.store.sqlite.files import Likeness, SideFolder
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.side_folder.side_folder import Likeness, SideFolder
+from outlast.store.sqlite.wakeups import sockets
+from outlast.store.sqlite.wakeups.notify import Wakeups
 from tests.store.waking import SOON_SECONDS, WORK, make_folder, sockets_in
 from tests.support.children import Child
 
@@ -40,9 +40,9 @@ def umask() -> Iterator[None]:
 def _waits_for_its_end(path: str) -> None:
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import say
 
     with Wakeups(SideFolder(Path(path))).waiter(frozenset({Topic.WORK})) as waiter:
@@ -181,9 +181,9 @@ def _waits_without_rights(path: str) -> None:
     import os
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import hear, say
 
     if os.geteuid() == 0:
@@ -275,9 +275,9 @@ def _runs_out_of_descriptors(path: str) -> None:
     import resource
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import say
 
     work = frozenset({Topic.WORK})
@@ -316,9 +316,9 @@ def _forks(path: str) -> None:
     import os
     from pathlib import Path
 
-    from outlast.store.sqlite.files import SideFolder
-    from outlast.store.sqlite.waiter import Topic
-    from outlast.store.sqlite.wake import Wakeups
+    from outlast.store.sqlite.side_folder.side_folder import SideFolder
+    from outlast.store.sqlite.wakeups.listener import Topic
+    from outlast.store.sqlite.wakeups.notify import Wakeups
     from tests.support.childside import say
 
     work = frozenset({Topic.WORK})

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.waiter import Topic
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.wakeups.listener import Topic
 
 WORK, DONE = frozenset({Topic.WORK}), frozenset({Topic.DONE})
 

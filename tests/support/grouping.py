@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from outlast import Outlast, _probe
+from outlast import Outlast
+from outlast.host import probe_points
 from tests.store.hand import store_of
 
 PATIENCE_SECONDS = 60
@@ -17,7 +18,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     An enqueue of `first` is held inside its own transaction until all of them are queued.
     """
     inside, queued = threading.Event(), threading.Event()
-    group, armed = store_of(app)._group, _probe.armed()
+    group, armed = store_of(app)._queue, probe_points.armed()
 
     def hold_the_first(name: str) -> None:
         if armed is not None:
@@ -26,7 +27,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
             inside.set()
             queued.wait(PATIENCE_SECONDS)
 
-    _probe.arm(hold_the_first)
+    probe_points.arm(hold_the_first)
     answers: list[Any] = [None] * (len(calls) + 1)
     threads = [answering(answers, 0, lambda: app.enqueue("work", id=first).id)]
     assert inside.wait(PATIENCE_SECONDS)
@@ -37,7 +38,7 @@ def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[An
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), "nobody may hang"
-    _probe.arm(armed)
+    probe_points.arm(armed)
     assert answers[0] == first
     return answers[1:]
 

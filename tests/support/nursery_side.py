@@ -14,7 +14,7 @@ import sys
 import types
 from typing import Any
 
-from outlast.lab.forking import ready_to_fork
+from outlast_lab.forking import ready_to_fork
 
 TALK = struct.Struct("qi")
 """The number of a question, and a pid or what is answered."""

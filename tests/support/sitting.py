@@ -3,7 +3,8 @@
 
 def sits_in_a_transaction(path: str) -> None:
     """For a `Child`; says where it sits, and the id of its task when it was let go."""
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import hear, say
 
     def pause(name: str) -> None:
@@ -12,5 +13,5 @@ def sits_in_a_transaction(path: str) -> None:
             hear()
 
     app = Outlast(path).open()
-    _probe.arm(pause)
+    probe_points.arm(pause)
     say(app.enqueue("work", id="slow").id)

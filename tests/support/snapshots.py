@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast.lab.kill.state import CONTENT, State
+from outlast_lab.kill.state import CONTENT, State
 from tests.support.invariants import INVARIANTS
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, InvalidInput, Outlast, PermanentError
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from outlast.testing import Drained, ManualClock, drain
 
 

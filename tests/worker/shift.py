@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outlast.engine.tally import Tally
-from outlast.engine.worker import Worker
+from outlast.worker.counts import Tally
+from outlast.worker.worker import Worker
 
 PATIENCE_SECONDS = 30.0
 TICK_SECONDS = 0.005

@@ -3,7 +3,7 @@
 import pytest
 
 from outlast import Outlast, Settings
-from outlast.engine.worker import Worker
+from outlast.worker.worker import Worker
 from tests.worker.conftest import MakeApp
 from tests.worker.shift import Shift, eventually
 

@@ -8,14 +8,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from outlast import Outlast, QueueFull, _probe
+from outlast import Outlast, QueueFull
 from outlast.domain.lifecycle import Outcome
-from outlast.engine import settle
-from outlast.engine.desk import LAST_WORDS_SECONDS, Desk
-from outlast.engine.in_hand import proof_of
-from outlast.engine.job import Job
-from outlast.engine.letters import News
-from outlast.engine.run import Ended
+from outlast.host import probe_points
+from outlast.tasks import settle
+from outlast.tasks.execute import Ended
+from outlast.worker.dispatcher import LAST_WORDS_SECONDS, Desk
+from outlast.worker.job import Job
+from outlast.worker.jobs import proof_of
+from outlast.worker.messages import News
 from tests.engine import isolated_jobs
 from tests.store.hand import Hand
 from tests.support.foreign import foreign_rows
@@ -209,14 +210,14 @@ def test_a_completion_whose_waiter_is_called_off_too_late_counts(
             if name == "settle.written":
                 loop.call_soon_threadsafe(completing.cancel)
 
-        _probe.arm(cancel)
+        probe_points.arm(cancel)
         with pytest.raises(asyncio.CancelledError):
             await completing
 
     try:
         asyncio.run(cancelled_too_late())
     finally:
-        _probe.arm(None)
+        probe_points.arm(None)
     assert app.get(job.claimed.task_id).status == ("cancelled" if is_lost else "completed")
     assert job.ctx.has_completed is not is_lost
     assert not job.ctx.is_completing

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, TaskCancelled
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from tests.support.children import Child
 from tests.worker.shift import Shift, eventually
 
@@ -30,7 +30,7 @@ def test_progress_can_be_seen_while_the_work_goes_on(live: Outlast) -> None:
 
 def _checkpoints_and_dies(path: str) -> None:
     from outlast import Outlast
-    from outlast.engine.context import Context
+    from outlast.tasks.context import Context
     from tests.support.childside import die
 
     app = Outlast(path)

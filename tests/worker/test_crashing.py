@@ -57,7 +57,8 @@ def _two_calls_are_enough(folder: str) -> None:
     import sqlite3
     from pathlib import Path
 
-    from outlast import Outlast, _probe
+    from outlast import Outlast
+    from outlast.host import probe_points
     from tests.support.childside import die, hear, say
 
     def note(path: Path, what: str) -> None:
@@ -82,7 +83,7 @@ def _two_calls_are_enough(folder: str) -> None:
 
         pid = os.fork()
         if pid == 0:
-            _probe.arm(count)
+            probe_points.arm(count)
             work(path)
             os._exit(0 if nth else min(passed, 255))
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

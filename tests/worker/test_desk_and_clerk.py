@@ -3,8 +3,8 @@
 import socket
 
 from outlast import Outlast
-from outlast.engine.clerk import Clerk
-from outlast.engine.letters import News, Report, Wire
+from outlast.worker.messages import News, Report, Wire
+from outlast.worker.store_process import Clerk
 
 
 def test_tasks_on_their_way_to_a_worker_that_stops_are_put_back_unbegun(app: Outlast) -> None:

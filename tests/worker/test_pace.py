@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlast.engine import pace
-from outlast.engine.pace import Pace
+from outlast.worker import prefetch
+from outlast.worker.prefetch import Pace
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(prefetch, "time", clock)
     return clock
 
 
@@ -32,7 +32,7 @@ def test_slots_that_end_together_are_no_pace(clock: Clock, task_seconds: float) 
             clock.now += 0.0005
             of_eight.ended(1, clock.now)
             most = max(most, of_eight.ahead())
-    assert most <= 8 * pace.AHEAD_SECONDS / task_seconds + 1
+    assert most <= 8 * prefetch.AHEAD_SECONDS / task_seconds + 1
 
 
 def test_quick_tasks_are_taken_ahead_within_a_tenth_of_a_second(clock: Clock) -> None:

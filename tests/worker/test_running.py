@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outlast import InvalidInput, Outlast, Status
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from tests.support.children import Child
 from tests.support.foreign import assert_sound
 from tests.worker.shift import Shift, eventually

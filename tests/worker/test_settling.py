@@ -3,7 +3,7 @@
 import pytest
 
 from outlast import Outlast, Status
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from outlast.testing import ManualClock
 from tests.store.trace import Trace
 from tests.worker.conftest import MakeApp

@@ -19,7 +19,7 @@ def _works_under_load(path: str, shutdown_seconds: float) -> None:
     import time
 
     from outlast import Outlast
-    from outlast.engine.context import Context
+    from outlast.tasks.context import Context
     from tests.support.childside import say
 
     app = Outlast(path)

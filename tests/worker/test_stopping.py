@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, Status
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from tests.worker.conftest import MakeApp
 from tests.worker.shift import Gate, Shift, eventually
 

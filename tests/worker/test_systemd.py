@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.engine import clerk_link
+from outlast.worker import store_link
 from tests.worker.shift import Gate, Shift, eventually
 
 
@@ -86,14 +86,14 @@ def test_a_clerk_that_only_tells_of_trouble_does_not_make_a_worker_ready(
     app: Outlast, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A unit that is reported as started must have started."""
-    real, starts = clerk_link.ClerkLink.start, []
+    real, starts = store_link.ClerkLink.start, []
 
     def start_for_another_store(link: Any, principal: Any) -> None:
         starts.append(1)
         link._terms.path = str(app.path) + "-elsewhere/none.db"
         real(link, principal)
 
-    monkeypatch.setattr(clerk_link.ClerkLink, "start", start_for_another_store)
+    monkeypatch.setattr(store_link.ClerkLink, "start", start_for_another_store)
     with Shift(app.worker()) as shift:
         eventually(lambda: len(starts) >= 3)
         assert manager.words() == []

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from outlast import Outlast, PermanentError
-from outlast.engine.run import MAX_FRAMES, MAX_MESSAGE_CHARACTERS
+from outlast.tasks.execute import MAX_FRAMES, MAX_MESSAGE_CHARACTERS
 from tests.worker.conftest import MakeApp
 
 SECRET = "hunter2-of-the-payload"
@@ -112,7 +112,7 @@ def test_logs_hold_no_payload_no_result_and_no_message_of_an_error(
 
 
 def test_the_context_names_its_task_and_not_its_payload(live: Outlast) -> None:
-    from outlast.engine.context import Context
+    from outlast.tasks.context import Context
 
     @live.task
     def shows(ctx: Context, secret: str) -> str:

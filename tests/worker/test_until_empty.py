@@ -3,7 +3,7 @@
 import time
 
 from outlast import Outlast, PermanentError, Status
-from outlast.engine.context import Context
+from outlast.tasks.context import Context
 from tests.worker.conftest import MakeApp
 from tests.worker.shift import Gate, Shift, eventually
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.cli.text import is_debugging
+from outlast.cli.output.text import is_debugging
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -123,6 +123,6 @@ def _outlast(found: object) -> "Outlast | None":
     from outlast import Outlast
 
     # Asked by name, for the module of that class takes long to load.
-    if type(found).__module__.startswith("outlast.aio."):
+    if type(found).__module__.startswith("outlast.app.aio."):
         found = getattr(found, "sync", None)
     return found if isinstance(found, Outlast) else None

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from outlast.cli.text import safe
+from outlast.cli.output.text import safe
 
 
 class _OnStderr(logging.Handler):

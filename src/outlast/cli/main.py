@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 import click
 
+from outlast.cli.command import Installed, Lazy, Verbs
 from outlast.cli.exits import MEANINGS, Exit, exit_for
-from outlast.cli.text import is_debugging, safe
-from outlast.cli.verbs import Lazy, Verbs
+from outlast.cli.output.text import is_debugging, safe
 from outlast.errors import OutlastError
 
 PROGRAM = "outlast"
@@ -23,26 +23,38 @@ _PLAIN = {
 }
 _LINE_END = re.compile(r"\s*\n\s*")
 
-COMMANDS = {
-    "up": Lazy("outlast.cli.up", "up", "Recover, work and watch, in one process."),
-    "worker": Lazy("outlast.cli.worker", "worker", "Run a worker, list workers, declare one dead."),
-    "enqueue": Lazy("outlast.cli.enqueue", "enqueue", "Store a task of KIND and print its id."),
-    "task": Lazy("outlast.cli.task", "task", "Look at tasks, retry, cancel and force them."),
+COMMANDS: dict[str, Lazy | Installed] = {
+    "up": Lazy("outlast.cli.commands.up", "up", "Recover, work and watch, in one process."),
+    "worker": Lazy(
+        "outlast.cli.commands.worker", "worker", "Run a worker, list workers, declare one dead."
+    ),
+    "enqueue": Lazy(
+        "outlast.cli.commands.enqueue", "enqueue", "Store a task of KIND and print its id."
+    ),
+    "task": Lazy(
+        "outlast.cli.commands.task", "task", "Look at tasks, retry, cancel and force them."
+    ),
     "checkpoint": Lazy(
-        "outlast.cli.checkpoint", "checkpoint", "See what a task recorded of its progress."
+        "outlast.cli.commands.checkpoint", "checkpoint", "See what a task recorded of its progress."
     ),
     "queue": Lazy(
-        "outlast.cli.queue",
+        "outlast.cli.commands.queue",
         "queue",
         "Figures of the queues; pause and resume them; recovery by hand.",
     ),
-    "lock": Lazy("outlast.cli.lock", "lock", "See who holds named locks, and free them."),
-    "metrics": Lazy("outlast.cli.metrics", "metrics", "Answer the scrapes of a Prometheus server."),
-    "store": Lazy("outlast.cli.store", "store", "Keep the store's file in order."),
-    "health": Lazy("outlast.cli.health", "health", "Say whether the store is well."),
-    "demo": Lazy("outlast.cli.demo", "demo", "Kill a worker with SIGKILL, and see what survives."),
-    "lab": Lazy("outlast.cli.lab", "lab", "Break Outlast on purpose, and judge what is left."),
-    "completion": Lazy("outlast.cli.completion", "completion", "Print a completion script."),
+    "lock": Lazy("outlast.cli.commands.lock", "lock", "See who holds named locks, and free them."),
+    "metrics": Lazy(
+        "outlast.cli.commands.metrics", "metrics", "Answer the scrapes of a Prometheus server."
+    ),
+    "store": Lazy("outlast.cli.commands.store", "store", "Keep the store's file in order."),
+    "health": Lazy("outlast.cli.commands.health", "health", "Say whether the store is well."),
+    "demo": Lazy(
+        "outlast.cli.demo.command", "demo", "Kill a worker with SIGKILL, and see what survives."
+    ),
+    "lab": Installed("outlast-lab", "Break Outlast on purpose, and judge what is left."),
+    "completion": Lazy(
+        "outlast.cli.commands.completion", "completion", "Print a completion script."
+    ),
 }
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from outlast.domain.counting import counted
-from outlast.domain.gauges import standing
-from outlast.domain.marks import (
+from outlast.domain.metric_counters import counted
+from outlast.domain.metric_gauges import standing
+from outlast.domain.metric_marks import (
     BUSY_RETRIES,
     FENCED_WRITES,
     MOST_SUBSCRIBERS,

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.acts import Signature
+from outlast.domain.operator_acts import Signature
 from outlast.domain.recovery import RecoveryReport
 from outlast.store.records import Batch, Death, Healed, Opened, RecoveryPolicy, RunEnd, RunStart
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from outlast.clock import Instant
-from outlast.domain.marks import Figures
+from outlast.domain.metric_marks import Figures
 from outlast.domain.orphans import Patience
 from outlast.store.future import Future
 from outlast.store.records import Grant, TaskTrace

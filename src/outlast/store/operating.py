@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from outlast.clock import Instant
-from outlast.domain.acts import Act, AuditRecord, Signature
 from outlast.domain.lifecycle import Parked
+from outlast.domain.operator_acts import Act, AuditRecord, Signature
 from outlast.errors import OutlastError
 from outlast.store.new_tasks import NewTask
 

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from outlast.clock import Instant
 from outlast.domain.events import Cursor, Page, Place, Subscriber
-from outlast.domain.figures import Backlog, LeaseFigures, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
 from outlast.domain.recovery import (
@@ -15,6 +14,7 @@ from outlast.domain.recovery import (
     RecoveryReport,
     Suspect,
 )
+from outlast.domain.stats import Backlog, LeaseFigures, Stats
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo
 from outlast.store.future import Ear

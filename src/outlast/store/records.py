@@ -40,6 +40,9 @@ class TaskTrace(NamedTuple):
         return None if before is None else Trace(before)
 
 
+MAX_KINDS = 200
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
     """What a claimer wants: from which queues, in order, and narrowed to what."""

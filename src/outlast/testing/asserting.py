@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from outlast.app.reading import MAX_LISTED
 from outlast.domain import codec
 from outlast.domain.lifecycle import Status
 from outlast.domain.task import Task
-from outlast.engine.functions import AnyFunction, TaskFunction
-from outlast.engine.looking import MAX_LISTED
+from outlast.tasks.functions import AnyFunction, TaskFunction
 from outlast.testing.draining import HasFunctions
 
 MAX_SHOWN = 10

@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from outlast.app.claim import claim, request_for
+from outlast.app.lease import Lease
+from outlast.app.reading import MAX_LISTED
 from outlast.domain import codec
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.task import Task
-from outlast.engine.claim import MAX_KINDS, claim, request_for
-from outlast.engine.context import Context
-from outlast.engine.functions import AnyFunction, Functions
-from outlast.engine.lease import Lease
-from outlast.engine.looking import MAX_LISTED
-from outlast.engine.run import Ended, execute, execute_async
-from outlast.engine.tracing import traced
 from outlast.errors import LeaseLost
-from outlast.store.records import Trace
+from outlast.store.records import MAX_KINDS, Trace
+from outlast.tasks.context import Context
+from outlast.tasks.execute import Ended, execute, execute_async
+from outlast.tasks.functions import AnyFunction, Functions
+from outlast.tasks.tracing import traced
 
 WORKER = "drain"
 

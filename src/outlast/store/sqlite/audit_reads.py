@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
-from outlast.domain.acts import AuditRecord
+from outlast.domain.operator_acts import AuditRecord
 from outlast.domain.task import utc_of
 from outlast.store.sqlite.transaction import Transaction
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.marks import FENCED_WRITES
+from outlast.domain.metric_marks import FENCED_WRITES
 from outlast.errors import DeclaredDead
 from outlast.logs import logger
 from outlast.store.base import Ticking
+from outlast.store.ops.counters import add_to_counters
+from outlast.store.ops.leases import renew_leases
 from outlast.store.records import Grant
-from outlast.store.sqlite.counts import add_to_counters
-from outlast.store.sqlite.leases import renew_leases
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction, Values
 

@@ -5,14 +5,14 @@ from contextlib import ExitStack
 from typing import TypeVar
 
 from outlast.settings import Settings
-from outlast.store.sqlite.also import CallersStatements
-from outlast.store.sqlite.connection import connect, ensure_wal
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.guard import FileGuard
+from outlast.store.sqlite.connect import connect, ensure_wal
+from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.user_statements import CallersStatements
+from outlast.store.sqlite.write_gate import WriteGate
 from outlast.store.sqlite.writer import Writer
 
 T = TypeVar("T")

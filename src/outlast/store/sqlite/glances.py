@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.figures import LeaseFigures
+from outlast.domain.stats import LeaseFigures
+from outlast.store.ops import stats
+from outlast.store.ops.orphans import ALL_KINDS, kinds_concerned
 from outlast.store.records import RecoveryPolicy
-from outlast.store.sqlite import figures
-from outlast.store.sqlite.orphans import ALL_KINDS, kinds_concerned
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -26,12 +26,12 @@ class Glances:
 
     def paused_queues(self: Reading) -> list[str]:
         """The queues that hand out nothing, by name."""
-        return self._read("reading queues", figures.paused)
+        return self._read("reading queues", stats.paused)
 
     def leases(self: Reading, now: Instant, policy: RecoveryPolicy | None = None) -> LeaseFigures:
         """How many leases are out, how many of them were not renewed lately or have run out."""
         kinds = ALL_KINDS if policy is None else kinds_concerned(policy)
-        return self._read("counting leases", lambda tx: figures.leases(tx, now, kinds))
+        return self._read("counting leases", lambda tx: stats.leases(tx, now, kinds))
 
     def ids_beginning(self: Reading, start: str, limit: int) -> list[str]:
         """The ids of tasks that begin so, in their order."""

@@ -5,17 +5,17 @@ from itertools import chain
 from typing import NamedTuple
 
 from outlast.clock import Instant
-from outlast.domain.marks import FENCED_WRITES
+from outlast.domain.metric_marks import FENCED_WRITES
 from outlast.domain.task import Task
 from outlast.errors import DeclaredDead
 from outlast.logs import logger
 from outlast.store.base import LeaseLength, Ticking
+from outlast.store.ops import claim_rows, locks, settle
+from outlast.store.ops.claim_log import Tale
 from outlast.store.records import Claimed, ClaimRequest, Exchanged, Grant, Principal, Settlement
-from outlast.store.sqlite import claim, locks, settle
-from outlast.store.sqlite.operation import ANYBODY, FOLLOWING
 from outlast.store.sqlite.serving import GIVE_BACK, Serving
-from outlast.store.sqlite.telling_claims import Tale
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import ANYBODY, FOLLOWING
 
 Verdicts = list[bool | None]
 
@@ -84,7 +84,7 @@ class Handing(Serving):
         def is_anything_there(tx: Transaction) -> bool:
             if request.lock is not None:
                 locks.refuse_held(tx, request.lock, now)
-            return claim.anything_eligible(tx, request, now)
+            return claim_rows.anything_eligible(tx, request, now)
 
         return (
             self._came_up_empty
@@ -110,10 +110,12 @@ class Handing(Serving):
             settle.settle_grants(tx, doubtful, moment)
             answers = settle.settle_grants(tx, settlements, moment)
             row = holding.row(tx, request.worker, moment)
-            claiming = claim.Claim(request, row, self._token_floor, moment, terms.lease_ms, tale)
+            claiming = claim_rows.Claim(
+                request, row, self._token_floor, moment, terms.lease_ms, tale
+            )
             if request.lock is not None:
                 locks.refuse_held(tx, request.lock, moment)
-            claimed = claim.claim_tasks(tx, claiming) if request.limit else []
+            claimed = claim_rows.claim_tasks(tx, claiming) if request.limit else []
             if request.lock is not None and claimed:
                 locks.take_with(tx, request.lock, claiming, claimed[0])
             handed[:] = claimed or ()
@@ -151,7 +153,7 @@ class Handing(Serving):
         def operation(tx: Transaction) -> list[Task] | None:
             nonlocal tale
             tale = Tale()
-            return claim.take_tasks(tx, request, now, tale)
+            return claim_rows.take_tasks(tx, request, now, tale)
 
         while taken is None:
             taken = self._write("claim", operation, wakes=FOLLOWING)

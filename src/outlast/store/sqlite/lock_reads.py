@@ -7,13 +7,12 @@ from outlast.clock import Instant
 from outlast.domain.locks import LockInfo, LockState
 from outlast.domain.orphans import Patience
 from outlast.store.locking import LockGrant
-from outlast.store.sqlite import locks
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.lock_healing import Looker
-from outlast.store.sqlite.operation import WAITING_FOR_LOCKS
+from outlast.store.ops import locks
+from outlast.store.ops.lock_recovery import Looker
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.waiter import Waiter
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.wakeups.listener import WAITING_FOR_LOCKS, Waiter
+from outlast.store.sqlite.wakeups.notify import Wakeups
 
 T = TypeVar("T")
 

@@ -4,21 +4,21 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from outlast.clock import Instant
-from outlast.domain.acts import signed
 from outlast.domain.events import LOCK_RELEASED
 from outlast.domain.locks import LockInfo
+from outlast.domain.operator_acts import signed
 from outlast.domain.orphans import Patience
 from outlast.errors import DeclaredDead
 from outlast.logs import logger
 from outlast.store.base import Ticking
 from outlast.store.locking import Locked, LockGrant, LockRequest
-from outlast.store.sqlite import locks
-from outlast.store.sqlite.audit import Act, add_audit
-from outlast.store.sqlite.events import add_event
-from outlast.store.sqlite.lock_healing import Rows, free_unheld
-from outlast.store.sqlite.operation import WAITING_FOR_LOCKS
+from outlast.store.ops import locks
+from outlast.store.ops.audit import Act, add_audit
+from outlast.store.ops.events import add_event
+from outlast.store.ops.lock_recovery import Rows, free_unheld
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import WAITING_FOR_LOCKS
 
 Free = Callable[[Transaction], Rows]
 

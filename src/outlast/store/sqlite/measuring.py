@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from outlast.domain.marks import FENCED_WRITES
+from outlast.domain.metric_marks import FENCED_WRITES
+from outlast.store.commit.operation import Operation
 from outlast.store.measuring import FOLD_WORTH, to_the_end
+from outlast.store.ops import metrics
 from outlast.store.records import Grant
-from outlast.store.sqlite import rollup
-from outlast.store.sqlite.pending import Pending
 from outlast.store.sqlite.serving import Serving
 
 
@@ -24,9 +24,9 @@ class Measuring(Serving):
         return folded
 
     def _fold(self, least: int) -> int:
-        most = rollup.FOLDED_AT_ONCE
-        rest = self._read("measuring", lambda tx: rollup.rest(tx, most, least))
-        if rest is None or not self._write("fold", lambda tx: rollup.fold(tx, rest)):
+        most = metrics.FOLDED_AT_ONCE
+        rest = self._read("measuring", lambda tx: metrics.rest(tx, most, least))
+        if rest is None or not self._write("fold", lambda tx: metrics.fold(tx, rest)):
             return 0
         return rest.upto - rest.folded
 
@@ -36,7 +36,7 @@ class Measuring(Serving):
             # One step and no more, for somebody waits for us to leave.
             self._fold(FOLD_WORTH)
 
-    def note_trace_soon(self, grant: Grant, traceparent: str) -> Pending[bool]:
+    def note_trace_soon(self, grant: Grant, traceparent: str) -> Operation[bool]:
         """The future of a note that this attempt is traced; a stale lease notes nothing."""
         values = grant._asdict() | {"traceparent": traceparent}
         return self._submit("trace", lambda tx: tx.run("note_attempt_trace", values) == 1)

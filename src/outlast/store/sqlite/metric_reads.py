@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.marks import Figures
+from outlast.domain.metric_marks import Figures
 from outlast.domain.orphans import Patience
+from outlast.store.ops import metrics
+from outlast.store.ops.workers import Roster
 from outlast.store.records import TaskTrace
-from outlast.store.sqlite import rollup
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.roster import Roster
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class MetricReading:
         """What metrics are made of."""
         roster, folder = self._roster(now, patience), self._folder
         return self._read(
-            "measuring", lambda tx: rollup.figures(tx, folder, roster.states(tx), now)
+            "measuring", lambda tx: metrics.figures(tx, folder, roster.states(tx), now)
         )
 
     def trace_of(self: Reading, seq: int) -> TaskTrace | None:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.errors import SchemaError, SchemaNewer
-from outlast.store.sqlite.connection import APPLICATION_ID
+from outlast.host.probe_points import probe
+from outlast.store.sqlite.connect import APPLICATION_ID
 from outlast.store.sqlite.statements import sql
 
 

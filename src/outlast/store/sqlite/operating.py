@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from outlast.clock import Instant
-from outlast.domain.acts import NOT_THERE, Act, Signature, cause_of
 from outlast.domain.events import PARKED, QUEUE_PAUSED, QUEUE_RESUMED, UNPARKED
 from outlast.domain.lifecycle import FINAL, Cause, Status, decide
+from outlast.domain.operator_acts import NOT_THERE, Act, Signature, cause_of
 from outlast.errors import InvalidTransition, OutlastError, TaskNotFound
 from outlast.store.operating import Done, Order
-from outlast.store.sqlite import audit, enqueue, settle
-from outlast.store.sqlite.events import add_event
-from outlast.store.sqlite.operation import ANYBODY, LOOKING_FOR_WORK
+from outlast.store.ops import audit, settle, tasks
+from outlast.store.ops.events import add_event
+from outlast.store.ops.settle import Ending, Standing
 from outlast.store.sqlite.serving import Serving
-from outlast.store.sqlite.settle import Ending, Standing
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import ANYBODY, LOOKING_FOR_WORK
 
 IDS_NAMED = 100
 
@@ -121,7 +121,7 @@ class _Acting:
             raise InvalidTransition(
                 f"task {order.task_id} is {as_before.was}; only a final task can be retried"
             )
-        enqueue.add_tasks(self._tx, [order.clone], self._now)
+        tasks.add_tasks(self._tx, [order.clone], self._now)
         return as_before._replace(is_changed=True, new_id=order.clone.id)
 
     def _wait_or_go(self, order: Order, status: str) -> bool:

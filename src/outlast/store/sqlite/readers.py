@@ -11,7 +11,7 @@ import apsw
 
 from outlast.errors import StoreError
 from outlast.logs import logger
-from outlast.store.sqlite.connection import connect, explained
+from outlast.store.sqlite.connect import connect, explained
 from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.transaction import Transaction
 

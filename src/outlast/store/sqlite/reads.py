@@ -5,12 +5,18 @@ from typing import Any, TypeVar
 
 from outlast.clock import Instant
 from outlast.domain import codec
-from outlast.domain.figures import Backlog, Stats
 from outlast.domain.lifecycle import Status
 from outlast.domain.orphans import Patience
+from outlast.domain.stats import Backlog, Stats
 from outlast.domain.task import Checkpoint, Group, Move, Task, roll_up
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.errors import StoreReplaced
+from outlast.store.ops import stats as figures
+from outlast.store.ops.leases import held_among
+from outlast.store.ops.listing import Listing, Wanted, newest
+from outlast.store.ops.rows import checkpoint_from, key_from, move_from, task_from
+from outlast.store.ops.stream import StreamReads
+from outlast.store.ops.workers import Roster
 from outlast.store.records import (
     Ahead,
     Grant,
@@ -19,24 +25,19 @@ from outlast.store.records import (
     KeyRecord,
     SchemaReport,
 )
-from outlast.store.sqlite import figures, migrate
+from outlast.store.sqlite import migrate
 from outlast.store.sqlite.audit_reads import AuditReading
-from outlast.store.sqlite.files import SideFolder
+from outlast.store.sqlite.file_guard import file_id
 from outlast.store.sqlite.glances import Glances
-from outlast.store.sqlite.guard import file_id
-from outlast.store.sqlite.leases import held_among
-from outlast.store.sqlite.listing import Listing, Wanted, newest
 from outlast.store.sqlite.lock_reads import LockReading
 from outlast.store.sqlite.metric_reads import MetricReading
-from outlast.store.sqlite.openers import OpenersLock
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.recovery_reads import RecoveryReading
-from outlast.store.sqlite.roster import Roster
-from outlast.store.sqlite.rows import checkpoint_from, key_from, move_from, task_from
-from outlast.store.sqlite.streaming import StreamReads
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.users_lock import OpenersLock
 from outlast.store.sqlite.transaction import Row, Transaction, text_array
-from outlast.store.sqlite.waiter import Topic, Waiter
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.wakeups.listener import Topic, Waiter
+from outlast.store.sqlite.wakeups.notify import Wakeups
 
 T = TypeVar("T")
 

@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from outlast import _host
-from outlast._probe import probe
 from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.recovery import RecoveryReport
 from outlast.errors import StoreBusy
+from outlast.host import kernel
+from outlast.host.probe_points import probe
+from outlast.store.ops import recovery_runs
 from outlast.store.records import RunEnd, RunStart
-from outlast.store.sqlite import marker, runs
-from outlast.store.sqlite.connection import in_our_words
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.integrity import check
-from outlast.store.sqlite.operation import Exclusive
+from outlast.store.sqlite.check import check
+from outlast.store.sqlite.connect import in_our_words
 from outlast.store.sqlite.serving import Serving
+from outlast.store.sqlite.side_folder import session_marker
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.transaction import Row, Transaction
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.01
 class Recovering(Serving):
     """The part of the store that start-up recovery works with."""
 
-    _beginning: runs.Beginning | None = None
+    _beginning: recovery_runs.Beginning | None = None
 
     @contextmanager
     def recovering(self) -> Iterator[None]:
@@ -59,9 +59,9 @@ class Recovering(Serving):
         if is_opening:
             self._marker.set(now)
             probe("recover.marked")
-        run_id = self._read("reading a run", runs.next_id)
+        run_id = self._read("reading a run", recovery_runs.next_id)
         earlier = self._run_id if is_opening else None
-        self._beginning = runs.Beginning(
+        self._beginning = recovery_runs.Beginning(
             run_id, start, self._holding.session_id, now, is_opening, earlier
         )
         if is_opening:
@@ -74,7 +74,7 @@ class Recovering(Serving):
 
         def both(tx: Transaction) -> T:
             if beginning is not None:
-                runs.begin(tx, beginning)
+                recovery_runs.begin(tx, beginning)
             return operation(tx)
 
         return both
@@ -93,22 +93,19 @@ class Recovering(Serving):
         def operation(tx: Transaction) -> Row:
             if over:
                 tx.run("end_sessions", {"incarnations": json.dumps(over), "now": now.utc_ms})
-            return runs.end(tx, run_id, done, now)
+            return recovery_runs.end(tx, run_id, done, now)
 
         row = self._write("recover", self._with_beginning(operation))
         self._beginning = None
         if is_opening:
             self._is_on_record = True
             if is_well:
-                marker.sweep(self._folder, self._workspace, self.opened.markers)
-        return runs.report_of(row)
+                session_marker.sweep(self._folder, self._workspace, self.opened.markers)
+        return recovery_runs.report_of(row)
 
     def check(self, is_quick: bool) -> IntegrityResult:
         """Check the file while it is served."""
-        pending = self._group.submit(
-            Exclusive("checking the file", lambda sqlite: check(sqlite, is_quick))
-        )
-        return pending.result()
+        return self._exclusive("checking the file", lambda sqlite: check(sqlite, is_quick)).result()
 
 
 @contextmanager
@@ -140,7 +137,7 @@ def _wait_for_lock(descriptor: int, folder: SideFolder, timeout_seconds: float) 
 
 
 def _who_recovers(folder: SideFolder, timeout_seconds: float) -> str:
-    pids = ", ".join(str(pid) for pid in _host.flock_holders(folder.recovery))
+    pids = ", ".join(str(pid) for pid in kernel.flock_holders(folder.recovery))
     who = f"process {pids}" if pids else "another process"
     return (
         f"{folder.database} is being recovered by {who}; it did not finish within"

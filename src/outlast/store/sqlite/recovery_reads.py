@@ -13,12 +13,8 @@ from outlast.domain.recovery import (
     Suspect,
     likely_cause,
 )
-from outlast.store.records import RecoveryPolicy, Spared
-from outlast.store.sqlite import runs
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.liveness import Judged
-from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.orphans import (
+from outlast.store.ops import recovery_runs
+from outlast.store.ops.orphans import (
     ALL_KINDS,
     held_by,
     judged_peers,
@@ -27,10 +23,14 @@ from outlast.store.sqlite.orphans import (
     names,
     spared,
 )
-from outlast.store.sqlite.planning import Planner
+from outlast.store.ops.plan import Planner
+from outlast.store.records import RecoveryPolicy, Spared
+from outlast.store.sqlite.presence.peers import Judged
 from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.users_lock import OpenersLock
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.wake import Wakeups
+from outlast.store.sqlite.wakeups.notify import Wakeups
 
 T = TypeVar("T")
 
@@ -149,25 +149,29 @@ class RecoveryReading:
 
     def recovery_settings(self: Asked) -> str | None:
         """The recovery settings that whoever served last has left, as JSON."""
-        key = {"key": runs.RECOVERY_SETTINGS}
+        key = {"key": recovery_runs.RECOVERY_SETTINGS}
         left: str | None = self._read("reading a run", lambda tx: tx.value("get_meta", key))
         return left
 
     def recovered(self: Asked, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
         """The tasks a run moved, a page at a time."""
-        return self._read("reading a run", lambda tx: runs.recovered(tx, run_id, after, limit))
+        return self._read(
+            "reading a run", lambda tx: recovery_runs.recovered(tx, run_id, after, limit)
+        )
 
     def recovered_count(self: Asked, run_id: int, after: int) -> int:
         """How many tasks a run moved behind a position of the stream."""
-        return self._read("reading a run", lambda tx: runs.recovered_count(tx, run_id, after))
+        return self._read(
+            "reading a run", lambda tx: recovery_runs.recovered_count(tx, run_id, after)
+        )
 
     def telling_run(self: Asked, run_id: int | None) -> tuple[RecoveryReport, int] | None:
         """A run, or the newest with something to tell, and how many found nothing since."""
-        return self._read("reading a run", lambda tx: runs.telling(tx, run_id))
+        return self._read("reading a run", lambda tx: recovery_runs.telling(tx, run_id))
 
     def last_run(self: Asked, trigger: str | None = None) -> RecoveryReport | None:
         """The newest run that was completed."""
-        return self._read("reading a run", lambda tx: runs.last(tx, trigger))
+        return self._read("reading a run", lambda tx: recovery_runs.last(tx, trigger))
 
 
 def _suspects(tx: Transaction, limit: int) -> tuple[Suspect, ...]:

@@ -17,8 +17,8 @@ from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.base import StoreReads
 from outlast.store.records import Principal
-from outlast.store.sqlite import opening
-from outlast.store.sqlite.guard import FileId, file_id
+from outlast.store.sqlite import open
+from outlast.store.sqlite.file_guard import FileId, file_id
 from outlast.store.sqlite.reads import SqliteReads
 from outlast.store.sqlite.store import SqliteStore
 
@@ -32,7 +32,7 @@ log = logger("outlast.store")
 class Registry:
     """The open stores of this process, by device and inode, with a count of their users."""
 
-    def __init__(self, make_store: opening.MakeStore = SqliteStore) -> None:
+    def __init__(self, make_store: open.MakeStore = SqliteStore) -> None:
         """`make_store` lets the laboratory have stores that stop between transactions, and die."""
         self._make_store = make_store
         self._mutex = threading.RLock()
@@ -51,7 +51,7 @@ class Registry:
             found = self._current(self._serving, path)
             if found is None:
                 self._stop_looking(path)
-                found = opening.open_to_serve(path, settings, now, assists, self._make_store)
+                found = open.open_to_serve(path, settings, now, assists, self._make_store)
                 self._serving[_identity(path)] = found
             elif found.synchronous != settings.synchronous:
                 raise InvalidInput(
@@ -72,7 +72,7 @@ class Registry:
             self._refuse_inherited(path)
             found = self._current(self._serving, path) or self._current(self._looking, path)
             if found is None:
-                found = opening.open_to_look(path, settings)
+                found = open.open_to_look(path, settings)
                 self._looking[_identity(path)] = found
             self._users[id(found)] = self._users.get(id(found), 0) + 1
             return found
@@ -96,7 +96,7 @@ class Registry:
             if self._current(self._serving, path) is not None:
                 return []
             self._stop_looking(path)
-            return opening.migrate_by_hand(path, settings, now)
+            return open.migrate_by_hand(path, settings, now)
 
     def _stop_looking(self, path: Path) -> None:
         """Who looks holds the openers' lock too, and would refuse us our own migration.

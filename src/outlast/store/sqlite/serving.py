@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
-from functools import partial
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import apsw
@@ -14,31 +13,29 @@ from outlast.errors import (
     OutlastError,
     SecondSqliteCopy,
     StoreBusy,
+    StoreError,
     StoreReplaced,
 )
 from outlast.logs import logger
 from outlast.settings import Settings
+from outlast.store.commit.batch import Batch
+from outlast.store.commit.commit_queue import INSIDE, CommitQueue
+from outlast.store.commit.operation import NOBODY, Operation, Together
+from outlast.store.ops import locks, settle
+from outlast.store.ops.counters import Counts, add_to_counters
 from outlast.store.records import ALREADY_OPEN, FlushResult, Opened, Principal
-from outlast.store.sqlite import locks, settle
-from outlast.store.sqlite.background import Background
-from outlast.store.sqlite.connection import in_our_words
-from outlast.store.sqlite.counts import Counts, add_to_counters
+from outlast.store.sqlite.connect import in_our_words
 from outlast.store.sqlite.database import Database
-from outlast.store.sqlite.files import SideFolder
-from outlast.store.sqlite.flush import Flusher, flush, flush_what_is_due
-from outlast.store.sqlite.gate import WriteGate
-from outlast.store.sqlite.group import GroupCommit
-from outlast.store.sqlite.holding import Assisting, Holding
-from outlast.store.sqlite.marker import Marker
-from outlast.store.sqlite.openers import OpenersLock
-from outlast.store.sqlite.operation import ANYBODY, NOBODY, Exclusive, Operation, Together
-from outlast.store.sqlite.pending import Group, Pending
+from outlast.store.sqlite.presence.own import Assisting, Holding
 from outlast.store.sqlite.readers import Closed
 from outlast.store.sqlite.reads import SqliteReads
-from outlast.store.sqlite.reentry import is_ours, refuse_inside
-from outlast.store.sqlite.short_way import ShortWay
+from outlast.store.sqlite.side_folder.session_marker import Marker
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.users_lock import OpenersLock
 from outlast.store.sqlite.transaction import Transaction
-from outlast.store.sqlite.waiter import Topic
+from outlast.store.sqlite.wakeups.listener import ANYBODY, Topic
+from outlast.store.sqlite.wal import Flusher, flush, flush_what_is_due
+from outlast.store.sqlite.write_gate import WriteGate
 
 T = TypeVar("T")
 
@@ -62,14 +59,14 @@ class Serving(SqliteReads):
     ) -> None:
         self.opened = opened
         self._settings = settings
-        self._gate = WriteGate(folder, settings.stall_seconds, settings.write_timeout_seconds)
+        limits_seconds = (settings.stall_seconds, settings.write_timeout_seconds)
+        self._gate = WriteGate(folder, limits_seconds)
         try:
             self._database = Database(folder, self._gate, settings)
         except BaseException:
             self._gate.close()
             raise
         super().__init__(self._database.readers, folder, openers)
-        self._wakeups.heed(self._gate.words)
         self._holding = Assisting(folder, assists) if assists else Holding(folder)
         self._workspace = settings.workspace_for(folder.database)
         self._marker = Marker(folder, self._workspace, self._holding.session_id)
@@ -79,14 +76,9 @@ class Serving(SqliteReads):
         self.healed_at_mono_ms: int | None = None
         self._connecting = threading.Lock()
         self.tallies = Counts()
-        self._background = Background()
-        self._flusher = Flusher(self._flush_due, self._background.later, settings)
+        self._flusher = Flusher(self._flush_due, settings)
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
-        self._group = GroupCommit(self._commit, self._after, self._background.later, limits)
-        self._group.is_inside = partial(is_ours, self._database.writer.mutex)
-        self._short_way = ShortWay(
-            self._group, self._gate, self._wakeups, self._flusher, self._reconnect
-        )
+        self._queue = CommitQueue(self._run_batch, limits)
         epoch = self._read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
         self._token_floor = int(epoch or 0) << EPOCH_SHIFT
 
@@ -105,16 +97,22 @@ class Serving(SqliteReads):
         return self._holding.id
 
     def flush_wal(self, mode: str) -> FlushResult:
-        """Move the log's content into the main file."""
-        return self._group.submit(
-            Exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode), is_flush=True)
-        ).result()
+        """Move the WAL's content into the main file."""
+        return self._exclusive("flushing the WAL", lambda sqlite: flush(sqlite, mode)).result()
 
     def _flush_due(self, mode: str, least_frames: int) -> FlushResult | None:
+        """The same between two batches, on the thread that commits them."""
+
         def action(sqlite: apsw.Connection) -> FlushResult | None:
             return flush_what_is_due(sqlite, mode, least_frames)
 
-        return self._group.submit(Exclusive("flushing the WAL", action, is_flush=True)).result()
+        operation = self._exclusive("flushing the WAL", action)
+        self._commit(Batch((operation,)))
+        return operation.outcome()
+
+    def _exclusive(self, context: str, action: Callable[[apsw.Connection], T]) -> Operation[T]:
+        """What manages its own transaction on the writing connection."""
+        return Operation(self._queue, context, action, alone=True, is_exclusive=True)
 
     def retries(self) -> int:
         """How often the writers of this process have found the write lock taken."""
@@ -130,8 +128,8 @@ class Serving(SqliteReads):
         wakes: frozenset[Topic] = NOBODY,
     ) -> T:
         """Commit an operation and wait for it."""
-        return self._group.submit(
-            Operation(context, operation, task_ids, alone=alone, wakes=wakes)
+        return Operation(
+            self._queue, context, operation, task_ids, alone=alone, wakes=wakes
         ).result()
 
     def _submit(
@@ -145,37 +143,34 @@ class Serving(SqliteReads):
         inputs: Any = None,
         wakes: frozenset[Topic] = NOBODY,
         in_doubt: Callable[[], None] | None = None,
-    ) -> Pending[T]:
-        """The future of an operation."""
-        return self._group.submit(
-            Operation(context, operation, task_ids, alone, together, inputs, wakes, in_doubt)
+    ) -> Operation[T]:
+        """An operation that is committed when somebody asks for its result or awaits it."""
+        return Operation(
+            self._queue, context, operation, task_ids, alone, together, inputs, wakes, in_doubt
         )
 
-    def _commit(self, group: Group) -> None:
-        """Use the writer; one that lost its files or its locks is replaced for the next group."""
-        database = self._database
-        try:
-            for first in group.members:
-                if first.operation.is_exclusive:
-                    database.writer.exclusively(first)
-                else:
-                    database.writer.commit(group)
-                break
-        except Closed:
-            if not self._connected_anew(database):
-                raise
-            self._commit(group)
-        except (SecondSqliteCopy, StoreReplaced):
-            self._reconnect(database)
-            raise
-
-    def _after(self, group: Group) -> None:
-        """The group is answered: hint those who wait for what it did, and see to the log."""
-        wakes = {one.operation.wakes for one in group.members if one.committed}
+    def _run_batch(self, batch: Batch) -> None:
+        """Commit and answer; then hint those who wait for what was done, and see to the WAL."""
+        self._commit(batch)
+        batch.answer()
+        wakes = {one.wakes for one in batch.members if one.committed}
         topics = NOBODY.union(*wakes)
         if topics:
             self._wakeups.tell(topics)
         self._flusher.look_at(self._database.writer)
+
+    def _commit(self, batch: Batch) -> None:
+        """Use the writer; one that lost its files or its locks is replaced for the next batch."""
+        database = self._database
+        try:
+            database.writer.run_batch(batch)
+        except Closed:
+            if not self._connected_anew(database):
+                raise
+            self._commit(batch)
+        except (SecondSqliteCopy, StoreReplaced):
+            self._reconnect(database)
+            raise
 
     def _read(self, context: str, query: Callable[[Transaction], T]) -> T:
         database = self._database
@@ -227,7 +222,6 @@ class Serving(SqliteReads):
         self._join_the_openers()
         self._database = Database(self._folder, self._gate, self._settings, failed.guard)
         self._readers = self._database.readers
-        self._group.is_inside = partial(is_ours, self._database.writer.mutex)
 
     def _join_the_openers(self) -> None:
         """As at opening; who is alone has its lock still, unless the side folder went away."""
@@ -237,9 +231,9 @@ class Serving(SqliteReads):
             raise StoreBusy(f"{self._folder.database} is no longer ours alone")
 
     def refuse_inside(self) -> None:
-        """Closing on top of a call of this same thread would pull its files away under it."""
-        self._group.refuse_inside()
-        refuse_inside(self._short_way, ShortWay.stores.__code__)
+        """The thread that commits cannot close what it works on, and wait for itself."""
+        if self._queue.is_inside():
+            raise StoreError(INSIDE)
 
     def close(self, now: Instant) -> None:
         """Put back what is still held, leave the workers' list, flush, and let go of the files."""
@@ -254,7 +248,7 @@ class Serving(SqliteReads):
             except OutlastError as error:
                 log.warning("closing the store: %s; recovery will see to the rest", error)
         self.closed = True
-        self._background.close()
+        self._queue.close()
         self._wakeups.close()
         self._database.close()
         if has_left:
@@ -262,16 +256,6 @@ class Serving(SqliteReads):
         self._holding.end(has_left)
         self._gate.close()
         self._openers.release()
-        self._take_the_bell_down()
-
-    def _take_the_bell_down(self) -> None:
-        """A FIFO is in the way of whoever copies the folder: the last to leave removes it."""
-        try:
-            with suppress(OSError, OutlastError):
-                if self._folder.bell.exists() and self._openers.try_exclusive():
-                    self._folder.bell.unlink()
-        finally:
-            self._openers.release()
 
     def _before_leaving(self) -> None:
         """What a process knows and no row shows goes on record."""
@@ -312,10 +296,13 @@ class Serving(SqliteReads):
         held = self._read("leaving", lambda tx: tx.row("situations_of_incarnation", own))
         if self._holding.is_assisting or was_interrupted or held is None:
             self.close(now)
+        else:
+            # Whoever still writes finds no threads any more, which end with the interpreter.
+            self._queue.retire(self._settings.write_timeout_seconds)
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: no operation under way, and none begun until resume()."""
-        return self._database.quiesce(timeout_seconds)
+        return self._database.quiesce(0 if self._queue.is_inside() else timeout_seconds)
 
     def resume(self) -> None:
         """After the fork, in the parent: go on."""
@@ -331,3 +318,4 @@ class Serving(SqliteReads):
             letting_go.callback(self._holding.abandon)
             letting_go.callback(self._database.abandon)
             letting_go.callback(self._wakeups.abandon)
+            letting_go.callback(self._queue.abandon)

@@ -6,12 +6,12 @@ the transaction that leaves. So one that never ended is a crash to whoever has t
 
 import apsw
 
-from outlast import _host
 from outlast.domain.worker import PreviousStop
+from outlast.host import kernel
 from outlast.settings import Settings
+from outlast.store.ops.recovery_runs import SESSIONS_FROM
 from outlast.store.sqlite import migrate
-from outlast.store.sqlite.marker import Left, Session
-from outlast.store.sqlite.runs import SESSIONS_FROM
+from outlast.store.sqlite.side_folder.session_marker import Left, Session
 from outlast.store.sqlite.transaction import Transaction
 
 # The migration that brought the table of runs.
@@ -23,7 +23,7 @@ def told_by_the_file(connection: apsw.Connection, settings: Settings, left: Left
 
     On a network filesystem that lock may not reach other hosts: their sessions are not judged here.
     """
-    host = _host.this_process().host if settings.allow_network_filesystem else None
+    host = kernel.this_process().host if settings.allow_network_filesystem else None
     try:
         if _ON_RECORD_SINCE not in migrate.applied(connection):
             return left

@@ -5,10 +5,10 @@ from operator import attrgetter
 from typing import TypeVar
 
 from outlast.clock import Instant
-from outlast.domain.acts import Signature
 from outlast.domain.events import PARKED, UNPARKED
 from outlast.domain.lifecycle import Cause, Outcome, Parked
-from outlast.domain.marks import FENCED_WRITES
+from outlast.domain.metric_marks import FENCED_WRITES
+from outlast.domain.operator_acts import Signature
 from outlast.domain.task import Checkpoint, Task
 from outlast.errors import (
     InvalidTransition,
@@ -17,7 +17,13 @@ from outlast.errors import (
 )
 from outlast.logs import logger
 from outlast.store.base import Ticking
+from outlast.store.commit.operation import Operation, Then
 from outlast.store.new_tasks import NewTask
+from outlast.store.ops import checkpoints, settle, tasks
+from outlast.store.ops.events import add_event
+from outlast.store.ops.mark_dead import Undertaker
+from outlast.store.ops.recovery_pass import Round, Write
+from outlast.store.ops.rows import task_from
 from outlast.store.records import (
     Batch,
     Death,
@@ -29,26 +35,15 @@ from outlast.store.records import (
     Statement,
     Trace,
 )
-from outlast.store.sqlite import checkpoints, enqueue, settle
 from outlast.store.sqlite.beat import Beating
-from outlast.store.sqlite.declaring import Undertaker
-from outlast.store.sqlite.events import add_event
 from outlast.store.sqlite.handing import Handing
-from outlast.store.sqlite.heal_round import Round, Write
 from outlast.store.sqlite.locking import Locking
 from outlast.store.sqlite.measuring import Measuring
 from outlast.store.sqlite.operating import Operating
-from outlast.store.sqlite.operation import (
-    ANYBODY,
-    LOOKING_FOR_WORK,
-    WAITING_FOR_RESULTS,
-    Adding,
-)
-from outlast.store.sqlite.pending import Pending, Then
 from outlast.store.sqlite.recovering import Recovering
-from outlast.store.sqlite.rows import task_from
 from outlast.store.sqlite.subscribing import Subscribing
 from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.wakeups.listener import ANYBODY, LOOKING_FOR_WORK, WAITING_FOR_RESULTS
 
 T = TypeVar("T")
 
@@ -77,13 +72,6 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         trace: Trace | None = None,
     ) -> list[str]:
         """Insert tasks, or find those their idempotency keys already stand for; returns ids."""
-        if (
-            len(new) == 1
-            and not also
-            and trace is None
-            and self._short_way.stores(new[0], self._database)
-        ):
-            return [new[0][0]]
         return self.add_soon(new, now, also, trace).result()
 
     def add_soon(
@@ -92,11 +80,19 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         now: Instant,
         also: Sequence[Statement] = (),
         trace: Trace | None = None,
-    ) -> Pending[list[str]]:
+    ) -> Operation[list[str]]:
         """The future of such an insertion."""
         if also or trace is not None:
             return self._add_with_more(new, now, also, trace)
-        return self._group.submit(Adding((new, now), len(new) > SHARED_LIMIT))
+        return self._submit(
+            "enqueue",
+            lambda tx: tasks.add_tasks(tx, new, now),
+            map(_ID_OF, new),
+            alone=len(new) > SHARED_LIMIT,
+            together=tasks.add_together,
+            inputs=(new, now),
+            wakes=LOOKING_FOR_WORK,
+        )
 
     def _add_with_more(
         self,
@@ -104,13 +100,13 @@ class SqliteStore(Handing, Beating, Recovering, Subscribing, Locking, Measuring,
         now: Instant,
         also: Sequence[Statement],
         trace: Trace | None,
-    ) -> Pending[list[str]]:
+    ) -> Operation[list[str]]:
         """What brings rows of its own along is not merged with other callers'."""
 
         def operation(tx: Transaction) -> Ids:
-            ids = enqueue.add_tasks(tx, new, now)
+            ids = tasks.add_tasks(tx, new, now)
             if trace is not None:
-                enqueue.add_traces(tx, new, trace)
+                tasks.add_traces(tx, new, trace)
             if also and ids == [task.id for task in new]:
                 self._database.callers.run(also)
             return ids

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from outlast.clock import Instant
 from outlast.domain.events import Cursor, Place
 from outlast.errors import StoreUnwritable
-from outlast.store.sqlite import cursors, streaming
+from outlast.store.ops import cursors, stream
 from outlast.store.sqlite.serving import Serving
 from outlast.store.sqlite.transaction import Transaction
 
@@ -41,7 +41,7 @@ class Subscribing(Serving):
         """The place of a name; a new one begins at `start`, or behind all there is."""
 
         def operation(tx: Transaction) -> Place:
-            return cursors.begin(tx, name, streaming.end(tx) if start is None else start, now)
+            return cursors.begin(tx, name, stream.end(tx) if start is None else start, now)
 
         return self._write("cursor", operation)
 

@@ -56,6 +56,11 @@ class Transaction:
         # Runs a text with its values; for a path that is measured in microseconds.
         self.execute: Callable[[str, Sequence[Any]], object] = self._cursor.execute
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it still stands; after some errors SQLite rolls all of it back."""
+        return self.connection.in_transaction
+
     def rows(self, name: str, values: Values | None = None) -> list[Row]:
         """All rows of a query."""
         return self._cursor.execute(sql(name), values).fetchall()

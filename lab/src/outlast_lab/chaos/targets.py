@@ -1,0 +1,107 @@
+"""Processes that are struck: each by a descriptor, so that no signal ever reaches another process
+that has got the pid of one that is gone; and whether those that stand still keep others out."""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from outlast.host import kernel
+
+_STOP_SECONDS = 0.1
+_LOOK_SECONDS = 0.001
+# Where SQLite locks the byte in the shared memory's file without which nobody can write.
+_WRITE_LOCK_OFFSET = 120
+
+
+class Target(NamedTuple):
+    """A process by pid and descriptor."""
+
+    pid: int
+    descriptor: int
+    is_clerk: bool = False
+    is_owned: bool = True
+    """Whether the descriptor is closed by whoever lets the target go."""
+
+
+def targets_below(pid: int) -> list[Target]:
+    """The processes below one, as the kernel knows them now."""
+    found: list[Target] = []
+    for one in _descendants(pid):
+        with suppress(OSError):
+            command = kernel.read_text(f"/proc/{one}/cmdline") or ""
+            found.append(
+                Target(one, os.pidfd_open(one), "outlast.app.store_process_main" in command)
+            )
+    # A pid that is still below it after the descriptor was opened was nobody else's in between.
+    still = set(_descendants(pid))
+    let_go(one for one in found if one.pid not in still)
+    return [one for one in found if one.pid in still]
+
+
+def send(number: int, targets: Iterable[Target]) -> None:
+    """A signal to those that are still there."""
+    for one in targets:
+        with suppress(ProcessLookupError, PermissionError):
+            signal.pidfd_send_signal(one.descriptor, number)
+
+
+def let_go(targets: Iterable[Target]) -> None:
+    """Close the descriptors that nobody needs any more."""
+    for one in targets:
+        if one.is_owned:
+            os.close(one.descriptor)
+
+
+def await_stop(targets: Iterable[Target]) -> None:
+    """Until they stand still or are gone, for a moment at most."""
+    ends_at = time.monotonic() + _STOP_SECONDS
+    for one in targets:
+        while not _stands_still(one.pid) and time.monotonic() < ends_at:
+            time.sleep(_LOOK_SECONDS)
+
+
+def keep_others_out(path: Path, targets: Iterable[Target]) -> bool:
+    """Whether one of them has the lock that every writer of a store needs, or the gate's."""
+    pids = {one.pid for one in targets}
+    gate = path.with_name(f"{path.name}-outlast") / "gate"
+    return bool(pids & {*kernel.flock_holders(gate), *_writers(path)})
+
+
+def _writers(path: Path) -> set[int]:
+    """Who has SQLite's write lock."""
+    try:
+        found = path.with_name(f"{path.name}-shm").stat()
+    except OSError:
+        return set()
+    tail = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    pids = set()
+    for line in (kernel.read_text("/proc/locks") or "").splitlines():
+        fields = line.split()
+        if "->" in fields or fields[1] != "POSIX" or fields[3] != "WRITE" or fields[5] != tail:
+            continue
+        last = float("inf") if fields[7] == "EOF" else int(fields[7])
+        if int(fields[6]) <= _WRITE_LOCK_OFFSET <= last:
+            pids.add(int(fields[4]))
+    return pids
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            for child in (kernel.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
+                found += [int(child), *_descendants(int(child))]
+    return found
+
+
+def _stands_still(pid: int) -> bool:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    texts = [kernel.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
+    return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in texts)

@@ -1,0 +1,315 @@
+"""Processes that live inside this one, by the thousand, and can die at any point without goodbye.
+
+A real crash is a real kill, and other experiments do that. Here a process is one registry:
+whatever a process owns alone (connections, incarnation, worker lock file, openers' lock) hangs
+from it. Its locks are held through descriptors of its own, so to the kernel two registries are
+two owners.
+
+Its stores stop before and after every transaction, outside of every lock, where `Pause` says what
+happens next: nothing at all, or another actor runs, or the process dies.
+"""
+
+import fcntl
+import logging
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from outlast.app.app import Outlast
+from outlast.app.handle import StoreHandle
+from outlast.clock import Clock, Instant
+from outlast.logs import logger
+from outlast.settings import Settings
+from outlast.store.base import StoreReads
+from outlast.store.commit.commit_queue import CommitQueue
+from outlast.store.commit.operation import Operation
+from outlast.store.records import Batch, Opened, Principal
+from outlast.store.session import Session
+from outlast.store.sqlite.presence.own import Holding
+from outlast.store.sqlite.presence.peers import Incarnation
+from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.reads import SqliteReads
+from outlast.store.sqlite.registry import Registry
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
+from outlast.store.sqlite.side_folder.users_lock import OpenersLock
+from outlast.store.sqlite.store import SqliteStore
+from outlast.store.sqlite.transaction import Transaction
+from outlast.tasks.checked_enqueue import Intake
+from outlast.tasks.functions import Functions
+
+T = TypeVar("T")
+
+QUIET = logger("outlast.lab.quiet")
+QUIET.setLevel(logging.CRITICAL)
+
+
+class Pause(Protocol):
+    """What happens at the boundaries of transactions."""
+
+    def before_write(self, context: str) -> bool:
+        """A write is about to begin; True: line up for the next group before anything else."""
+        ...
+
+    def lined_up(self, context: str) -> None:
+        """It stands in the queue, and whoever leads next takes it along."""
+        ...
+
+    def after_write(self, context: str) -> None:
+        """A write is committed or refused, and everything is let go of."""
+        ...
+
+    def before_read(self, context: str) -> None:
+        """Something is about to be read, on which more may be decided."""
+        ...
+
+    def until(self, is_free: Callable[[], bool]) -> None:
+        """Something of the process's own is in use: return when it is free."""
+        ...
+
+
+class NoPause:
+    """Nothing happens."""
+
+    def before_write(self, context: str) -> bool:
+        """Go on."""
+        return False
+
+    def lined_up(self, context: str) -> None:
+        """Go on."""
+
+    def after_write(self, context: str) -> None:
+        """Go on."""
+
+    def before_read(self, context: str) -> None:
+        """Go on."""
+
+    def until(self, is_free: Callable[[], bool]) -> None:
+        """Nobody else is at work, so it is free."""
+
+
+class StandInProcess:
+    """Makes Outlast objects that share one incarnation, which can die without goodbye."""
+
+    def __init__(
+        self,
+        path: Path,
+        settings: Settings,
+        clock: Clock,
+        jitter: Callable[[], float] = random.random,
+        *,
+        pause: Pause | None = None,
+        births: Iterator[int] | None = None,
+    ) -> None:
+        """`births` numbers incarnations, so that those who list them list them alike each time."""
+        self._path = path
+        self._settings = settings
+        self._clock = clock
+        self._jitter = jitter
+        self._pause = pause or NoPause()
+        self._births = births
+        self._registry = _MortalRegistry(self._pause, births)
+
+    def outlast(self, on_close: Callable[[], None] = lambda: None) -> Outlast:
+        """An object of this process, on its file and clock; it tells when it begins to close."""
+        handle = _Handle(self._registry, self._path, self._settings, self._clock, self._jitter)
+        handle.on_close = on_close
+        return _Inhabitant(handle, self._settings, self._clock)
+
+    def crash(self) -> None:
+        """Leave behind what a killed process would: every row as it is, every lock free.
+
+        The kernel closes a dead process's descriptors, and nothing else happens: no lease is
+        given back, no worker signs off, no lock file is unlinked, no log is flushed. The Outlast
+        objects made before are of the dead and must not be used again.
+        """
+        registry, self._registry = self._registry, _MortalRegistry(self._pause, self._births)
+        registry.die()
+
+
+class _Turnstile:
+    """A lock that is waited for at a boundary, so that whoever holds it can be let run on."""
+
+    def __init__(self, pause: Pause) -> None:
+        self._pause = pause
+        self._is_taken = False
+
+    @contextmanager
+    def passed(self) -> Iterator[None]:
+        if self._is_taken:
+            self._pause.until(lambda: not self._is_taken)
+        self._is_taken = True
+        try:
+            yield
+        finally:
+            self._is_taken = False
+
+
+class _MortalRegistry(Registry):
+    """The open stores of one stand-in process."""
+
+    def __init__(self, pause: Pause, births: Iterator[int] | None) -> None:
+        super().__init__(
+            lambda folder, openers, settings, assists, opened: _MortalStore(
+                folder, openers, settings, pause, births, opened=opened
+            )
+        )
+        self.pause = pause
+        self._turnstile = _Turnstile(pause)
+
+    def serve(
+        self, path: Path, settings: Settings, now: Instant, assists: Principal | None = None
+    ) -> SqliteStore:
+        with self._turnstile.passed():
+            return super().serve(path, settings, now, assists)
+
+    def look(self, path: Path, settings: Settings) -> SqliteReads:
+        with self._turnstile.passed():
+            return super().look(path, settings)
+
+    def leave(self, store: StoreReads, now: Instant) -> bool:
+        with self._turnstile.passed():
+            return super().leave(store, now)
+
+    def die(self) -> None:
+        for looking in self._looking.values():
+            looking.close(Instant(0, 0))
+        for serving in self._serving.values():
+            if isinstance(serving, _MortalStore):
+                serving.die()
+
+
+class _MortalStore(SqliteStore):
+    """A store whose process can die."""
+
+    def __init__(
+        self,
+        folder: SideFolder,
+        openers: OpenersLock,
+        settings: Settings,
+        pause: Pause,
+        births: Iterator[int] | None,
+        *,
+        opened: Opened,
+    ) -> None:
+        super().__init__(folder, openers, settings, opened=opened)
+        if births is not None:
+            self._holding = _NumberedHolding(folder, births)
+        limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
+        self._queue = _PausingQueue(self._run_batch, limits)
+        self._queue.pause = pause
+        self._readers.close()
+        self._readers = _PausingReaders(folder.database, settings.synchronous)
+        self._readers.pause = pause
+        self._database.readers = self._readers
+        self._pause = pause
+
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """Who has the turn stands at a boundary, and is let run on instead of being waited for."""
+        self._pause.until(self._may_recover)
+        with super().recovering():
+            yield
+
+    def _may_recover(self) -> bool:
+        descriptor = self._folder.open_file(self._folder.recovery)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def die(self) -> None:
+        """What the kernel does for the dead: every descriptor is closed."""
+        self.closed = True
+        self._queue.close()
+        self._database.close()
+        self._holding.end(has_left=False)
+        self._gate.close()
+        self._openers.release()
+
+
+class _NumberedHolding(Holding):
+    def __init__(self, folder: SideFolder, births: Iterator[int]) -> None:
+        super().__init__(folder)
+        self._births = births
+
+    def _born(self) -> Incarnation:
+        return Incarnation(self._folder, f"{next(self._births):032x}")
+
+
+class _PausingQueue(CommitQueue):
+    pause: Pause = NoPause()
+
+    def wait(self, operation: Operation[Any]) -> None:
+        lines_up = self.pause.before_write(operation.context)
+        if lines_up and not operation.alone:
+            # Nobody wakes the committer: whoever writes next does, and both share a transaction.
+            self.shared.append(operation)
+            self.pause.lined_up(operation.context)
+            self._took_back(operation)
+        if not operation.is_decided:
+            super().wait(operation)
+        self.pause.after_write(operation.context)
+
+
+class _PausingReaders(Readers):
+    pause: Pause = NoPause()
+
+    def read(self, context: str, query: Callable[[Transaction], T]) -> T:
+        self.pause.before_read(context)
+        return super().read(context, query)
+
+
+class _Handle(StoreHandle):
+    """Opens the stores of a stand-in process; who must wait for it waits at a boundary."""
+
+    def __init__(
+        self,
+        registry: _MortalRegistry,
+        path: Path,
+        settings: Settings,
+        clock: Clock,
+        jitter: Callable[[], float],
+    ) -> None:
+        super().__init__(registry, path, settings, clock, None, log=QUIET)
+        self._jitter = jitter
+        self._turnstile = _Turnstile(registry.pause)
+        self.on_close: Callable[[], None] = lambda: None
+
+    def serve(self, tell: Callable[[Batch], None] | None = None) -> Session:
+        session = self._session
+        if session is not None and not session.store.closed:
+            return session
+        with self._turnstile.passed():
+            return super().serve(tell)
+
+    def look(self) -> StoreReads:
+        if self._session is not None or self._looking is not None:
+            return super().look()
+        with self._turnstile.passed():
+            return super().look()
+
+    def close(self, error: BaseException | None = None) -> None:
+        with self._turnstile.passed():
+            self.on_close()
+            super().close(error)
+
+    def _open(self, tell: Callable[[Batch], None] | None) -> Session:
+        session = super()._open(tell)
+        session.jitter = self._jitter
+        return session
+
+
+class _Inhabitant(Outlast):
+    """An Outlast object of a stand-in process."""
+
+    def __init__(self, handle: StoreHandle, settings: Settings, clock: Clock) -> None:
+        super().__init__(handle.path, settings=settings, clock=clock)
+        self._handle = handle
+        self._functions = Functions(handle.serve)
+        self._intake = Intake(handle, self._functions, self.wait)

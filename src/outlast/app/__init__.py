@@ -1,0 +1,1 @@
+"""Outlast, the object users hold, and its verbs by noun."""

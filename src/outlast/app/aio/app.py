@@ -1,0 +1,295 @@
+"""AsyncOutlast: writes await the group commit, everything else hops through a few threads."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from outlast.app import claim
+from outlast.app.aio.functions import AsyncRegistering
+from outlast.app.aio.hop import Hop
+from outlast.app.aio.hopping import hopping
+from outlast.app.aio.lease import AsyncLease
+from outlast.app.aio.locks import AsyncLocking
+from outlast.app.aio.looking import AsyncLooking
+from outlast.app.aio.results import Results
+from outlast.app.aio.subscription import AsyncWatching
+from outlast.app.aio.worker import Employing
+from outlast.app.app import Outlast, handle_on
+from outlast.app.handle import StoreHandle
+from outlast.app.tracing import Traceable
+from outlast.app.waiting import work_watch
+from outlast.clock import Clock
+from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.operator_acts import LIBRARY
+from outlast.domain.task import Task
+from outlast.errors import InvalidInput
+from outlast.maintenance.healing import Recovery
+from outlast.settings import Settings
+from outlast.store.records import ClaimRequest, Statement
+from outlast.store.session import Session
+from outlast.tasks import enqueue
+from outlast.tasks.checked_enqueue import Given, Intake
+from outlast.tasks.functions import Functions
+from outlast.tasks.settle import give_back
+
+
+class _SharingOutlast(Outlast):
+    """The object for threads, on the handle of the one for coroutines."""
+
+    def __init__(self, handle: StoreHandle, functions: Functions) -> None:
+        self._handle = handle
+        self._functions = functions
+        self._intake = Intake(handle, functions, self.wait)
+        self.path = handle.path
+
+
+class AsyncOutlast(
+    AsyncRegistering, AsyncLooking, AsyncWatching, AsyncLocking, Employing, Traceable
+):
+    """The whole contract for coroutines, on the same store, beside threads and other processes.
+
+    Cancelling a call that waits never doubles it: what had not begun never happens, what had
+    begun is waited for, and tasks that a cancelled claim was handed are given back.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        recovery: Recovery | None = None,
+        logger: logging.Logger | None = None,
+        guest: bool = False,
+    ) -> None:
+        """A guest, such as an operator's command, leaves no recovery settings in the store."""
+        self._handle = handle_on(target, settings, clock, recovery, logger, is_guest=guest)
+        self._functions = Functions(self._handle.serve)
+        self._app = _SharingOutlast(self._handle, self._functions)
+        self._hop = Hop()
+        self._intake = Intake(self._handle, self._functions, self.wait, self._hop.to_its_end)
+        self._results = Results(self._handle.look, self._hop, self._handle.now)
+        self._is_open = False
+        self.path = self._handle.path
+
+    def __repr__(self) -> str:
+        """Names the file."""
+        return f"<AsyncOutlast {self.path}>"
+
+    # Opening and closing
+
+    async def open(self) -> Self:
+        """Open to serve: migrate, recover, be ready. Also done by the first operation."""
+        await self._hop(self._app.open)
+        self._is_open = True
+        return self
+
+    async def close(self) -> None:
+        """Give back the leases this object handed out, uncharged, and leave the store."""
+        await self._close(None)
+
+    async def __aenter__(self) -> Self:
+        """Open to serve."""
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; leases still out when an error drives us out are charged as a crash is.
+
+        Being cancelled is no error: it is how a loop is asked to leave, by Ctrl-C for one.
+        """
+        await self._close(None if isinstance(error, asyncio.CancelledError) else error)
+
+    async def _close(self, error: BaseException | None) -> None:
+        try:
+            await self._results.close()
+        finally:
+            # Also when we are cancelled once more: what is out must be given back.
+            self._is_open = False
+            await self._hop.to_its_end(self._handle.close, error)
+            await self._hop.close()
+
+    async def _serve(self) -> Session:
+        """The store, opened to serve; only the first call has to leave the loop for it."""
+        if not self._is_open:
+            await self._hop(self._handle.serve)
+            self._is_open = True
+        return self._handle.serve()
+
+    # Putting work in
+
+    async def enqueue(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        id: str | None = None,
+        group: str | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        max_retries: int | None = None,
+        idempotency_key: str | None = None,
+        also: Sequence[Statement] = (),
+    ) -> Task:
+        """Store one task; when this returns, it survives the process and the machine."""
+        options = enqueue.make_options((queue, priority, group, delay, run_at, max_retries, also))
+        function = self._functions.get(kind) if isinstance(kind, str) else None
+        if function is not None:
+            given = Given(options, id, idempotency_key)
+            return await self._intake.put_soon(function, function.checked(payload), given)
+        if not self._is_open:
+            enqueue.check(self._handle, kind, payload, options, task_id=id, key=idempotency_key)
+            await self._serve()
+        found = await enqueue.enqueue_soon(
+            self._handle, kind, payload, options,
+            task_id=id, key=idempotency_key, waits=self.wait,
+        )  # fmt: skip
+        if isinstance(found, Task):
+            return found
+        there: Task = await self._hop(enqueue.read, self._handle.serve(), found)
+        return there.waiting_by(self.wait)
+
+    enqueue_many = hopping(Outlast.enqueue_many)
+
+    async def retry(self, task_id: str, *, by: str | None = None, source: str = LIBRARY) -> Task:
+        """Run a final task anew, as a clone that names the original in `retry_of`."""
+        clone = await self.in_thread(Outlast.retry, task_id, by=by, source=source)
+        return clone.waiting_by(self.wait)
+
+    # Taking work out
+
+    async def claim(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+        lease: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> list[AsyncLease]:
+        """Take the best eligible tasks, to be worked on now; `wait` for some if there are none."""
+        request = claim.request_for(worker, limit, queue, kinds=kinds, group=group)
+        return await self._claim_when_ready(request, lease, wait)
+
+    async def prefetch(
+        self,
+        worker: str,
+        *,
+        limit: int = 1,
+        queue: str | Sequence[str] = "default",
+        kinds: Sequence[str] | None = None,
+        group: str | None = None,
+        lease: Duration | None = None,
+        wait: Duration | None = None,
+    ) -> list[AsyncLease]:
+        """Like claim, for tasks that will wait: say lease.start() when each one's work begins."""
+        request = claim.request_for(worker, limit, queue, kinds=kinds, group=group, started=False)
+        return await self._claim_when_ready(request, lease, wait)
+
+    async def _claim_when_ready(
+        self, request: ClaimRequest, lease: Duration | None, wait: Duration | None
+    ) -> list[AsyncLease]:
+        timeout_seconds = 0.0 if wait is None else duration_ms(wait, "wait") / 1000
+        session = await self._serve()
+        claimed = await self._claim(session, request, lease)
+        if claimed or not timeout_seconds:
+            return claimed
+        watch = work_watch(session, timeout_seconds)
+        with closing(session.store.ear(for_work=True)) as ear:
+            while True:
+                await self._hop(watch.begin)
+                claimed = await self._claim(session, request, lease)
+                if claimed or watch.is_over:
+                    return claimed
+                while (pause := await self._hop(watch.pause_seconds)) > 0:
+                    if await ear.wait_async(pause):
+                        break
+
+    async def _claim(
+        self, session: Session, request: ClaimRequest, lease: Duration | None
+    ) -> list[AsyncLease]:
+        leases = await self._hop.undone_if_cancelled(
+            partial(claim.claim, session, request, lease),
+            lambda leases: give_back(session, [one.claimed for one in leases]),
+        )
+        return [AsyncLease(one, self._hop) for one in leases]
+
+    take = hopping(Outlast.take)
+
+    async def complete_many(self, pairs: Iterable[tuple[AsyncLease, Any]]) -> list[bool]:
+        """Finish many tasks in one transaction; lost leases raise after the others are stored."""
+        given = list(pairs)
+        if not all(
+            isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], AsyncLease)
+            for pair in given
+        ):
+            raise InvalidInput(
+                "complete_many takes (lease, result) pairs, with leases that claim returned"
+            )
+        return await self.in_thread(
+            Outlast.complete_many, [(lease.lease, result) for lease, result in given]
+        )
+
+    # Deciding about tasks
+
+    cancel = hopping(Outlast.cancel)
+
+    async def fail(
+        self, task_id: str, error: str, *, by: str | None = None, source: str = LIBRARY
+    ) -> Task:
+        """Fail a task by an operator's word, whoever holds it."""
+        failed = await self.in_thread(Outlast.fail, task_id, error, by=by, source=source)
+        return failed.waiting_by(self.wait)
+
+    park = hopping(Outlast.park)
+    unpark = hopping(Outlast.unpark)
+    pause = hopping(Outlast.pause)
+    unpause = hopping(Outlast.unpause)
+    force = hopping(Outlast.force)
+    force_many = hopping(Outlast.force_many)
+    approve_recovery = hopping(Outlast.approve_recovery)
+    held_recoveries = hopping(Outlast.held_recoveries)
+    release_lock = hopping(Outlast.release_lock)
+    unsubscribe = hopping(Outlast.unsubscribe)
+    audit = hopping(Outlast.audit)
+
+    # Signs of life
+
+    heartbeat = hopping(Outlast.heartbeat)
+    mark_dead = hopping(Outlast.mark_dead)
+
+    # Keeping the store
+
+    migrate = hopping(Outlast.migrate)
+
+    async def resolve(self, task_id: str) -> Task | None:
+        """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
+        found = await self.in_thread(Outlast.resolve, task_id)
+        return None if found is None else found.waiting_by(self.wait)
+
+    recover = hopping(Outlast.recover)
+    recovery_plan = hopping(Outlast.recovery_plan)
+    recovery_status = hopping(Outlast.recovery_status)
+    last_report = hopping(Outlast.last_report)
+    recovered = hopping(Outlast.recovered)
+    recovery_report = hopping(Outlast.recovery_report)
+    recovery_settings = hopping(Outlast.recovery_settings)
+    heal = hopping(Outlast.heal)
+    recovery_stats = hopping(Outlast.recovery_stats)
+    reclaim_stale = hopping(Outlast.reclaim_stale)
+    check_integrity = hopping(Outlast.check_integrity)
+    flush_wal = hopping(Outlast.flush_wal)

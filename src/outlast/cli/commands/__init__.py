@@ -1,0 +1,1 @@
+"""One module for each group of commands, loaded when it is asked for."""

@@ -1,0 +1,1 @@
+"""Bridges to other tools, each behind an extra of its own."""

@@ -1,1 +1,0 @@
-"""What the queue does, in the order of the data: enqueue, claim, settle, heal."""

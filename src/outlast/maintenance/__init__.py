@@ -1,0 +1,1 @@
+"""What every serving process does now and then: recover, heal, tidy up."""

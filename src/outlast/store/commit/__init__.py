@@ -1,0 +1,1 @@
+"""The commit queue: many callers, one transaction."""

@@ -1,0 +1,169 @@
+"""The operations of one transaction: each is run as if it were alone in it, and answered once."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from outlast.errors import StoreError
+from outlast.store.commit.operation import Operation, Together
+
+Members = Sequence[Operation[Any]]
+# Puts a backend's error into our words, for the operation of this context.
+Explain = Callable[[Exception, str], Exception]
+
+_ENDED = "a statement ended Outlast's transaction; nothing was stored"
+
+
+class Transaction(Protocol):
+    """What a batch needs to know of the transaction that it is run in."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it still stands; after some errors all of it is rolled back."""
+        ...
+
+    def control(self, text: str, /) -> object:
+        """Set, release or roll back to a savepoint."""
+        ...
+
+
+class Batch:
+    """What was taken from the queue together, and how far its commit has come."""
+
+    __slots__ = ("commit_sent", "is_answered", "members")
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self.commit_sent = False
+        self.is_answered = False
+
+    def undecided(self) -> list[Operation[Any]]:
+        """Those whose fate is open."""
+        return [member for member in self.members if not member.is_decided]
+
+    def succeed(self) -> None:
+        """Its transaction is durable."""
+        for member in self.members:
+            member.succeed()
+
+    def conclude(self, error: BaseException) -> None:
+        """Whoever is undecided failed by this error, or is in doubt if the commit was sent."""
+        for member in self.undecided():
+            if self.commit_sent:
+                member.doubt(error)
+            else:
+                member.fail(error)
+
+    def answer(self) -> None:
+        """Wake the callers: one lock for each thread, one call into each loop."""
+        if self.is_answered:
+            return
+        self.is_answered = True
+        by_loop: dict[Any, list[Any]] = {}
+        for member in self.members:
+            if member.asleep is not None:
+                member.asleep.release()
+            elif member.awaited is not None:
+                loop, future = member.awaited
+                by_loop.setdefault(loop, []).append(future)
+        for loop, futures in by_loop.items():
+            # Of a loop that was closed nobody waits any more.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(wake_futures, futures)
+
+
+def wake_futures(futures: Iterable[Any]) -> None:
+    """On their loop: let the coroutines go on that are not cancelled meanwhile."""
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+class _TransactionGone(Exception):
+    """Everything is rolled back, or is to be; what comes next would commit on its own."""
+
+
+def run_only(tx: Transaction, member: Operation[Any], explain: Explain) -> Members:
+    """Run the only member; no savepoint is needed where nobody else is to be protected.
+
+    Returns whom there is something to be committed of.
+    """
+    try:
+        member.ran(member.run(tx))
+        if tx.in_transaction:
+            return (member,)
+        raise StoreError(_ENDED)
+    except Exception as error:
+        member.refuse(explain(error, member.context))
+    return ()
+
+
+def run_members(
+    tx: Transaction, members: Members, explain: Explain, *, merging: bool
+) -> Members | None:
+    """Run each member; None when the whole transaction is over, and who is left must run again.
+
+    A member's error is its own: it is rolled back to its savepoint. The results count only once
+    the transaction is committed. Returns whose answers hang on that, if there is anything to be
+    committed.
+    """
+    try:
+        for member in _run_alike(tx, members) if merging else members:
+            _run_in_savepoint(tx, member, explain)
+    except _TransactionGone:
+        return None
+    live = [member for member in members if not member.is_decided]
+    return live if any(member.error is None for member in live) else ()
+
+
+def _run_alike(tx: Transaction, members: Members) -> Members:
+    """Those of one kind at once; returns whoever has to be run one by one."""
+    kinds: dict[Together | None, list[Operation[Any]]] = {}
+    for member in members:
+        kinds.setdefault(member.together, []).append(member)
+    merged: list[Together | None] = [
+        together
+        for together, alike in kinds.items()
+        if together is not None
+        and len(alike) > 1
+        and _run_together(tx, together, alike, is_all=len(kinds) == 1)
+    ]
+    return [member for member in members if member.together not in merged]
+
+
+def _run_together(tx: Transaction, together: Together, alike: Members, *, is_all: bool) -> bool:
+    """One pass for all that are alike; on any error they are left to run one by one.
+
+    A batch of one kind needs no savepoint: the error ends its transaction.
+    """
+    if not is_all:
+        tx.control("SAVEPOINT member")
+    is_done = True
+    try:
+        results = together(tx, [member.inputs for member in alike])
+        for member, result in zip(alike, results, strict=True):
+            member.ran(result)
+    except Exception as error:
+        if is_all or not tx.in_transaction:
+            raise _TransactionGone from error
+        tx.control("ROLLBACK TO member")
+        is_done = False
+    if not is_all:
+        tx.control("RELEASE member")
+    return is_done
+
+
+def _run_in_savepoint(tx: Transaction, member: Operation[Any], explain: Explain) -> None:
+    tx.control("SAVEPOINT member")
+    try:
+        member.ran(member.run(tx))
+        if not tx.in_transaction:
+            raise StoreError(_ENDED)
+    except Exception as error:
+        explained = explain(error, member.context)
+        if not tx.in_transaction:
+            member.fail(explained)
+            raise _TransactionGone from error
+        member.refuse(explained)
+        tx.control("ROLLBACK TO member")
+    tx.control("RELEASE member")

@@ -1,0 +1,290 @@
+"""The commit queue: callers hand their operations over and sleep, one thread commits them.
+
+The committer is a thread of the store's own. It takes all that waits and has the backend run it
+in one transaction, so that many callers share one fsync. Nobody who can be interrupted commits:
+Python raises the exception of a signal handler in the main thread only, and there a caller merely
+sleeps.
+
+An operation is in one of two deques until it is taken, and whoever gets it out of there owns it:
+the committer by `popleft`, its interrupted caller by `remove`. Both are atomic in C, so the queue
+itself needs no lock, and a signal handler may enqueue wherever it strikes.
+"""
+
+import threading
+from _thread import allocate_lock, get_ident
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from outlast.errors import QueueFull, QueueStalled, StoreError
+from outlast.logs import logger
+from outlast.store.commit.batch import Batch, wake_futures
+from outlast.store.commit.operation import Operation
+
+INSIDE = (
+    "the store was called from inside one of its own operations, by a signal handler or a"
+    " finalizer; let the main program do that instead"
+)
+_CLOSED = "this store was closed; open it again"
+_FORKED = "this process was forked while the operation waited, and it stayed with the parent"
+
+log = logger("outlast.store")
+
+
+@cache
+def _running_loop() -> Callable[[], Any]:
+    """What a waiting coroutine needs; programs without any need not import asyncio."""
+    import asyncio
+
+    return asyncio.get_running_loop
+
+
+class CommitQueue:
+    """Sees to it that every operation that is waited for is decided once, and answered."""
+
+    def __init__(self, run_batch: Callable[[Batch], None], limits: tuple[int, float]) -> None:
+        """`run_batch` commits a batch and decides its members; it may answer them by itself."""
+        self._run_batch = run_batch
+        self._most_waiting, self._room_timeout_seconds = limits
+        self.shared: deque[Operation[Any]] = deque()
+        """What waits for a transaction that it shares with others."""
+        self.alone: deque[Operation[Any]] = deque()
+        """What waits for a transaction of its own."""
+        self._was_shared = False
+        self.under_way = Batch(())
+        # Locked while the committer sleeps, or will when it has done all that waits.
+        self._idle = allocate_lock()
+        self._idle.acquire()
+        self._thread: threading.Thread | None = None
+        self._has_committer = False
+        self._may_start = True
+        self._is_closed = False
+        self._starting = threading.RLock()
+        self._committers: set[int] = set()
+
+    def wait(self, operation: Operation[Any]) -> None:
+        """Hand an operation over and sleep until it is decided."""
+        if get_ident() in self._committers:
+            raise StoreError(INSIDE)
+        asleep = operation.asleep = allocate_lock()
+        asleep.acquire()
+        queue = self.alone if operation.alone else self.shared
+        try:
+            queue.append(operation)
+            if self._has_committer:
+                # One of many that hand over at once wakes the committer.
+                if self._idle.locked():
+                    self._wake()
+            else:
+                self._find_committer(operation)
+            if len(queue) <= self._most_waiting:
+                asleep.acquire()
+            elif not asleep.acquire(timeout=self._room_timeout_seconds):
+                self._give_up(operation)
+                asleep.acquire()
+        except BaseException:
+            self._leave(operation, asleep)
+            raise
+        if not operation.is_decided:
+            raise operation.unknown("the commit ended without a word")
+
+    def waited(self, operation: Operation[Any]) -> Generator[Any, None, None]:
+        """The same for a coroutine; cancelled after it was taken, the operation is awaited still."""
+        loop = _running_loop()()
+        future = loop.create_future()
+        operation.awaited = (loop, future)
+        queue = self.alone if operation.alone else self.shared
+        cancelled: BaseException | None = None
+        timer = None
+        try:
+            queue.append(operation)
+            if len(queue) > self._most_waiting:
+                timer = loop.call_later(self._room_timeout_seconds, wake_futures, (future,))
+            if not self._has_committer:
+                self._find_committer(operation)
+            elif self._idle.locked():
+                self._wake()
+            while not operation.is_decided:
+                try:
+                    yield from future
+                except BaseException as error:
+                    if self._took_back(operation):
+                        operation.fail(error)
+                        raise
+                    if not future.cancelled():
+                        raise
+                    cancelled = error
+                else:
+                    if not operation.is_decided:
+                        self._give_up(operation)
+                future = loop.create_future()
+                operation.awaited = (loop, future)
+        except BaseException:
+            self._abandon(operation)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if cancelled is not None:
+            raise cancelled
+
+    def _wake(self) -> None:
+        try:
+            self._idle.release()
+        except RuntimeError:
+            # Another caller has woken it at the same time.
+            return
+
+    def is_inside(self) -> bool:
+        """Whether this thread commits at the moment."""
+        return get_ident() in self._committers
+
+    def _took_back(self, operation: Operation[Any]) -> bool:
+        """Whether the operation had not been taken, and never will be."""
+        try:
+            (self.alone if operation.alone else self.shared).remove(operation)
+        except ValueError:
+            return False
+        return True
+
+    def _leave(self, operation: Operation[Any], asleep: Any) -> None:
+        """An interrupted caller takes its operation back, or waits for the answer.
+
+        Interrupted once more, it goes without: what becomes of the operation is unknown to it.
+        """
+        try:
+            if not self._took_back(operation) and not operation.is_decided:
+                asleep.acquire()
+        except BaseException as error:
+            if not operation.is_decided:
+                self._abandon(operation)
+                raise operation.unknown(error) from error
+            raise
+
+    def _abandon(self, operation: Operation[Any]) -> None:
+        """Nobody will take the answer, should there be one."""
+        if not self._took_back(operation):
+            operation.is_abandoned = True
+
+    def _give_up(self, operation: Operation[Any]) -> None:
+        """There was no room for it for too long; unless it has just been taken, it is refused."""
+        if self._took_back(operation):
+            raise QueueFull(
+                f"{self._most_waiting} operations have been waiting to be stored for"
+                f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
+            )
+
+    def _find_committer(self, operation: Operation[Any]) -> None:
+        """Start the committer; where no thread can be started any more, the caller commits."""
+        if self._is_closed:
+            if self._took_back(operation):
+                raise StoreError(_CLOSED)
+            return
+        with self._starting:
+            if self._may_start and not self._has_committer:
+                self._start()
+            if self._has_committer:
+                self._wake()
+            elif self._took_back(operation):
+                self._commit_here(operation)
+
+    def _start(self) -> None:
+        """A daemon: an interpreter that ends waits for it not, what is acknowledged is durable.
+
+        If a signal's exception strikes when it runs and nobody knows it yet, another is started:
+        two of them do no harm, for the backend lets one in at a time.
+        """
+        thread = threading.Thread(target=self._commit_all, name="outlast-commit", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.debug("no thread can be started (%s); the caller commits by itself", error)
+        else:
+            self._thread, self._has_committer = thread, True
+
+    def _commit_all(self) -> None:
+        """What the committer does until the store is closed."""
+        self._committers.add(get_ident())
+        is_last = False
+        while not is_last:
+            try:
+                self._idle.acquire()
+                # Looked at before the queue is: whoever comes later sees it, too.
+                is_last = not self._may_start
+                while (batch := self._taken()) is not None:
+                    self._run(batch)
+                    del batch
+            except BaseException:
+                # There is no memory left, perhaps not even to say so.
+                with suppress(BaseException):
+                    log.exception("the committer goes on after an error of its own")
+                self._wake()
+        self._committers.discard(get_ident())
+        self._wake()
+
+    def _commit_here(self, operation: Operation[Any]) -> None:
+        """What the committer would do for this one, in its caller's thread."""
+        me = get_ident()
+        self._committers.add(me)
+        try:
+            self._run(Batch((operation,)))
+        finally:
+            self._committers.discard(me)
+
+    def _taken(self) -> Batch | None:
+        """The next batch: all that share a transaction, and one that has its own, in turns."""
+        while self.shared or self.alone:
+            is_alone = bool(self.alone) and (self._was_shared or not self.shared)
+            self._was_shared = not is_alone
+            queue, most = (self.alone, 1) if is_alone else (self.shared, self._most_waiting)
+            members: list[Operation[Any]] = []
+            batch = self.under_way = Batch(members)
+            try:
+                for _ in range(min(len(queue), most)):
+                    members.append(queue.popleft())
+            except IndexError:
+                # Somebody took back what was its own meanwhile.
+                pass
+            if members:
+                return batch
+        return None
+
+    def _run(self, batch: Batch) -> None:
+        """Have the backend commit a batch; whatever it raises, everybody is answered."""
+        try:
+            self._run_batch(batch)
+        except BaseException as error:
+            batch.conclude(error)
+            if isinstance(error, QueueStalled):
+                self._tell_all_who_wait(error)
+        finally:
+            batch.answer()
+
+    def _tell_all_who_wait(self, error: QueueStalled) -> None:
+        """They have waited for the same process, and would do so once more."""
+        while (batch := self._taken()) is not None:
+            batch.conclude(error)
+            batch.answer()
+
+    def retire(self, timeout_seconds: float | None = None) -> None:
+        """The interpreter ends: the committer goes, and callers commit by themselves."""
+        with self._starting:
+            self._may_start = self._has_committer = False
+            thread, self._thread = self._thread, None
+        self._wake()
+        if thread is not None:
+            thread.join(timeout_seconds)
+
+    def close(self) -> None:
+        """Commit what waits, refuse what comes later, end the committer."""
+        self._is_closed = True
+        self.retire()
+
+    def abandon(self) -> None:
+        """In a forked child: all that waits, or is under way, stays with the parent."""
+        self._is_closed, self._has_committer = True, False
+        left = Batch([*self.shared, *self.alone, *self.under_way.members])
+        left.conclude(StoreError(_FORKED))
+        left.answer()

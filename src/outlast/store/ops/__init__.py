@@ -1,0 +1,1 @@
+"""What Outlast does to a database, one noun a file, the same for every engine."""

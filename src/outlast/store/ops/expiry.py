@@ -1,0 +1,53 @@
+"""A lease that ran out or was taken: its cause, and the checkpoint that tells the next attempt."""
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from outlast.clock import Instant
+from outlast.domain import codec
+from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
+from outlast.store.ops.settle import Alike, Standing
+from outlast.store.records import RecoveryPolicy
+from outlast.store.sqlite.transaction import Transaction, int_array
+
+_CAUSES = {Outcome.EXPIRE: "lease_expired", Outcome.TAKE: "taken_by_operator"}
+
+
+def cause(
+    standing: Standing, policy: RecoveryPolicy, actor: str = RECOVERY, is_forced: bool = False
+) -> Cause:
+    """Why it goes back, or fails: by force it is taken away whatever its holder does."""
+    how = f"was taken away by {actor}" if is_forced else "ran out"
+    return Cause(
+        Outcome.TAKE if is_forced else Outcome.EXPIRE,
+        actor,
+        error=f"the lease of worker {standing.worker} {how}",
+        action=policy.action_for(standing.kind),
+        parked=Parked.HOLD if policy.is_held else None,
+        summary=f"in kind `{standing.kind}`: the lease of worker {standing.worker} {how}",
+    )
+
+
+def add_boundaries(tx: Transaction, endings: Sequence[Alike], now: Instant) -> None:
+    """An error_boundary for each of these leases: one statement for all that say the same."""
+    alike: dict[str, list[int]] = {}
+    for rows, why in endings:
+        if why.outcome in _CAUSES:
+            standing = rows[0]
+            said = {
+                "cause": _CAUSES[why.outcome],
+                "error": why.error,
+                "retry": standing.recovery_count + 1,
+                "limit": standing.max_recoveries,
+            }
+            seqs = alike.setdefault(codec.encode(said, "checkpoint"), [])
+            seqs += [row.seq for row in rows]
+    for data, seqs in alike.items():
+        values = {
+            "seqs": int_array(seqs),
+            "id_prefix": f"expiry-{now.utc_ms:012x}-{uuid4().hex[:8]}-",
+            "data": data,
+            "sum": codec.snapshot_sum(data),
+            "now": now.utc_ms,
+        }
+        tx.run("error_boundaries", values)

@@ -1,0 +1,40 @@
+"""Taking somebody's word for a worker's death, and burying it as any other that died."""
+
+from outlast.domain.orphans import Judgement, Liveness, Sign
+from outlast.errors import InvalidInput
+from outlast.store.ops.recovery import Healer
+from outlast.store.ops.recovery_pass import Round, Tally
+from outlast.store.records import Death
+from outlast.store.sqlite.presence.peers import Peer, judge
+
+_THERE = frozenset({Sign.LOCK_HELD, Sign.PROCESS_THERE})
+
+
+class Undertaker(Healer):
+    """A healer that is told whom to bury."""
+
+    def declare_dead(self, this: Round, incarnation: str, is_forced: bool) -> Death | None:
+        """Bury one by somebody's word; None if it has ended, InvalidInput if it is alive.
+
+        What a living one says while it is being buried counts, unless it is done by force.
+        """
+        who, tally = {"incarnation": incarnation}, Tally()
+        row = self._readers.read("judging a worker", lambda tx: tx.row("living_peer", who))
+        if row is None:
+            return None
+        found = judge(Peer(*row), self._folder, this.now, this.policy.patience)
+        lives = found.judgement.liveness is Liveness.ALIVE
+        is_alive = is_forced and (lives or found.sign in _THERE)
+        if lives and not is_forced:
+            raise InvalidInput(
+                f"worker {found.peer.name} (pid {found.peer.pid}) is alive: {found.sign}; only by"
+                " force (force=True, --force) is its work taken from it"
+            )
+        if not found.is_dead:
+            word = f"{found.judgement.because}, and it was declared dead by {this.actor}"
+            sign = Sign.LOCK_FREE if is_forced else Sign.NONE
+            found = found._replace(judgement=Judgement(Liveness.DEAD, word), sign=sign)
+            brief = this.policy.patience._replace(grace_ms=0)
+            this = this._replace(policy=this.policy._replace(patience=brief))
+        self._bury(found, this, tally, is_alive=is_alive)
+        return tally.deaths[0] if tally.deaths else None

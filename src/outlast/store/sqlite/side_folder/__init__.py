@@ -1,0 +1,1 @@
+"""The folder beside the database: locks, markers and sockets of its users."""

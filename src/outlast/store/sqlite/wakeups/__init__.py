@@ -1,0 +1,1 @@
+"""Hints after a commit, so that whoever waits need not poll often."""

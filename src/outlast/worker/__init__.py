@@ -1,0 +1,1 @@
+"""The worker: claims tasks, runs their functions, settles them."""

@@ -1,0 +1,1 @@
+"""Handlers that run in a process of their own."""
