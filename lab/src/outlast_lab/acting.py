@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -199,7 +200,9 @@ class Actor:
         wanted, nth = self._stops_at
         if sum(_matches(one, wanted) for one in self._passed) == nth and _matches(point, wanted):
             self._stops_at = None
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this very thread, the committer thread perhaps: a signal to the process is taken by
+            # any of its threads, and this one would pass the point before it stands still.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     # Time
 
