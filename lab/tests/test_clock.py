@@ -1,6 +1,7 @@
 """`lab clock` in small: holders and rivals whose clocks really disagree."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+import outlast
 from outlast.errors import InvalidInput
 from outlast_lab.experiment import Findings, Plan
 from outlast_lab.experiments.clock import running
 from outlast_lab.experiments.clock.cases import CASES, OWN, SCRIPTS, STEADY, Case
-from outlast_lab.experiments.clock.worlds import FAKETIME_VARIABLE, Missing, World, faketime_library
+from outlast_lab.experiments.clock.wall_clock import WallClock
+from outlast_lab.experiments.clock.worlds import HOUR_SECONDS, Missing, World
+from outlast_lab.stage.handlers import await_sign
+from tests.support.foreign import foreign_rows
 
 SHARES = 4
 
@@ -85,33 +90,117 @@ def test_an_interrupt_keeps_no_evidence_and_leaves_nothing(tmp_path: Path) -> No
 def test_a_means_that_is_missing_is_told_and_the_rest_is_played(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(FAKETIME_VARIABLE, "/nowhere/libfaketime.so.1")
-    with pytest.raises(Missing, match="not shifted"):
-        World(wall_seconds=3600).company(tmp_path)
-    plain = "the host's clocks"
-    cases = [Case("holder dies", "plus 1h", plain), Case("holder dies", plain, plain)]
+    """Here without the command that makes namespaces."""
+    monkeypatch.setattr("shutil.which", lambda command: None)
+    ahead, plain = "a time namespace ahead", "the host's clocks"
+    with pytest.raises(Missing, match="unshare"):
+        STEADY[ahead]().company(tmp_path)
+    cases = [Case("holder dies", ahead, plain), Case("holder dies", plain, plain)]
     findings = _play(tmp_path, cases)
     assert findings.cases == 1
     assert findings.violations == []
-    assert any("wall clock" in note for note in findings.notes)
+    assert any("unshare" in note for note in findings.notes)
 
 
-def test_the_library_is_taken_from_where_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "world", [World(wall_seconds=HOUR_SECONDS), World(stands_at=1)], ids=["runs", "stands"]
+)
+def test_a_wall_clock_that_its_processes_do_not_follow_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
-    found = faketime_library()
-    assert Path(found).exists()
-    monkeypatch.setenv(FAKETIME_VARIABLE, "/somewhere/else.so")
-    assert faketime_library() == "/somewhere/else.so"
+    monkeypatch.setattr(WallClock, "environment", {})
+    with pytest.raises(Missing, match="the wall clock of its processes was not shifted"):
+        world.company(tmp_path)
+
+
+LOOKS = """
+import sys, time
+from outlast.clock import SystemClock
+for line in sys.stdin:
+    real = time.CLOCK_REALTIME
+    shown = [time.time(), time.time_ns() / 1e9, time.clock_gettime(real)]
+    shown += [time.clock_gettime_ns(real) / 1e9, SystemClock().now().utc_ms / 1000]
+    print(min(shown), max(shown), time.monotonic(), flush=True)
+"""
+
+
+def _shown_by(process: "subprocess.Popen[str]") -> tuple[float, float, float]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    least, most, monotonic = map(float, process.stdout.readline().split())
+    return least, most, monotonic
+
+
+def test_a_process_follows_its_wall_clock_through_every_step(tmp_path: Path) -> None:
+    """Whichever function it reads it by; the monotonic clock stays the host's."""
+    clock = WallClock(tmp_path, ahead_seconds=HOUR_SECONDS)
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOKS], env=os.environ | clock.environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        for ahead_seconds in (HOUR_SECONDS, -HOUR_SECONDS, 1e9, 0.0):
+            clock.step(ahead_seconds)
+            before = time.time(), time.monotonic()
+            least, most, monotonic = _shown_by(process)
+            after = time.time(), time.monotonic()
+            # A millisecond is what `SystemClock` shows.
+            assert before[0] + ahead_seconds - 0.001 <= least <= most <= after[0] + ahead_seconds
+            assert before[1] <= monotonic <= after[1]
+
+
+def test_a_wall_clock_can_stand_still(tmp_path: Path) -> None:
+    clock = WallClock(tmp_path, stands_at=1_772_366_400)
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOKS], env=os.environ | clock.environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        for _ in range(2):
+            assert _shown_by(process)[:2] == (1_772_366_400, 1_772_366_400)
+
+
+def test_the_second_process_of_a_worker_follows_its_wall_clock(tmp_path: Path) -> None:
+    """It is the one that writes how long a lease stands, and starts without start-up files."""
+    store, signs = tmp_path / "work.db", tmp_path / "signs"
+    signs.mkdir()
+    with World(wall_seconds=HOUR_SECONDS).company(tmp_path) as company:
+        producer, worker = company.actor(), company.actor()
+        producer.ask("opens", str(store), "producer", str(tmp_path / "producer.jsonl"), {}, None)
+        producer.ask("does", "enqueue", "t", {"signs": str(signs)}, "hold")
+        began = time.time()
+        worker.tell("works", str(store), "worker", {"lease_seconds": 60}, {"concurrency": 1})
+        await_sign(signs, "begun t 1", 60, worker.has_answered)
+        ((ends_at,),) = foreign_rows(store, "SELECT lease_expires_at / 1000.0 FROM tasks")
+    assert began + 60 <= ends_at - HOUR_SECONDS <= time.time() + 60
+
+
+READS_THE_CLOCK = re.compile(
+    r"'now'|current_(time|date)|unixepoch\(\s*('subsec')?\s*\)|(date|time|julianday)\(\s*\)",
+    re.IGNORECASE,
+)
+
+
+def test_no_statement_reads_the_clock_but_the_one_for_writers_by_hand() -> None:
+    """SQLite's own clock is the host's and cannot be shifted; what Outlast writes goes by ours."""
+    lines = [
+        line
+        for path in Path(outlast.__file__).parent.rglob("*.sql")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if READS_THE_CLOCK.search(line)
+    ]
+    assert [line.split() for line in lines] == [
+        "UPDATE tasks SET touched_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)".split()
+    ]
 
 
 NO_CORRECTION = """
-from outlast import _host
-_host.monotonic_offset_ms = lambda: 0
+from outlast.host import kernel
+kernel.monotonic_offset_ms = lambda: 0
 """
 NO_START_TIMES = """
-from outlast import _host
-_host._boottime_offset_ticks = lambda: 0
+from outlast.host import kernel
+kernel._boottime_offset_ticks = lambda: 0
 """
 WALL_CLOCK = """
 import time
@@ -129,21 +218,21 @@ def now(self):
 SystemClock.now = now
 """
 KNOWN_BY_NAME_AND_PID = """
-from outlast import _host
 from outlast.domain.orphans import Judgement, Liveness
-from outlast.store.sqlite import orphans
+from outlast.host import kernel
+from outlast.store.ops import orphans
 _real = orphans.judge
 def judge(peer, *rest):
     found = _real(peer, *rest)
-    if _host.process_stat(peer.pid) is not None:
+    if kernel.process_stat(peer.pid) is not None:
         return found._replace(judgement=Judgement(Liveness.ALIVE, "its pid is there"))
     return found
 orphans.judge = judge
 """
 SILENCE_SAYS_NOTHING = """
-from outlast.store.sqlite import liveness
-_real = liveness.judge_worker
-liveness.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
+from outlast.store.sqlite.presence import peers
+_real = peers.judge_worker
+peers.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
 """
 
 

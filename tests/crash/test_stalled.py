@@ -8,7 +8,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast import DatabaseError, Outlast, QueueStalled, Settings, probes
+from outlast import (
+    DatabaseError,
+    Outlast,
+    QueueStalled,
+    RecoveryFailed,
+    RecoveryReport,
+    Settings,
+    probes,
+)
+from outlast.clock import Instant
+from outlast.store.ops.recovery.runs import RecoveryRuns
+from outlast.store.records import RunEnd
 from tests.support.children import Child
 from tests.support.foreign import foreign_statuses
 from tests.support.sitting import sits_in_a_transaction
@@ -56,6 +67,27 @@ def test_a_writer_stopped_inside_a_transaction_is_named_while_others_wait(
             stored.join(timeout=IMPATIENT.write_timeout_seconds)
         assert caplog.text.count(named) == 1
         assert "waiting" in foreign_statuses(database)
+
+
+def test_who_opens_beside_a_stopped_writer_asks_once_and_is_told(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To put on record that its recovery was stopped it would have to wait once more."""
+    settings = Settings(stall_seconds=0.1, write_timeout_seconds=0.5)
+    asked: list[RunEnd] = []
+    end_run = RecoveryRuns.end
+
+    def counted(store: RecoveryRuns, run_id: int, done: RunEnd, now: Instant) -> RecoveryReport:
+        asked.append(done)
+        return end_run(store, run_id, done, now)
+
+    monkeypatch.setattr(RecoveryRuns, "end", counted)
+    with Child(sits_in_a_transaction, database) as writer:
+        writer.hear()
+        writer.signal(signal.SIGSTOP)
+        with pytest.raises(RecoveryFailed, match=rf"process {writer.pid} \(stopped\)"):
+            Outlast(database, settings=settings).open()
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("sit", [sits_in_a_transaction, _sits_in_a_foreign_transaction])

@@ -110,27 +110,33 @@ assert text != _real("add_checkpoint")
 transaction.sql = lambda name: text if name == "add_checkpoint" else _real(name)
 """
 STOPPED_IS_DEAD = """
-from outlast import _host
 from outlast.store.sqlite.presence.worker_lock_file import ProbedLock
 ProbedLock.owner_is_dead = lambda self: True
 """
 NOBODY_IS_NAMED = """
-from outlast.store.sqlite.gate import Patience
+from outlast.store.sqlite.write_gate import Patience
 _real = Patience.__init__
-def impatient(self, limits_seconds, culprit, blockage, sleep=None):
-    _real(self, (0.05, 0.1), lambda: None, blockage, sleep)
-Patience.__init__ = impatient
+def blind(self, limits_seconds, culprit, *rest):
+    _real(self, limits_seconds, lambda: None, *rest)
+Patience.__init__ = blind
 """
 
 NAMED_LATE = """
-from outlast.store.sqlite.gate import Patience
+from outlast.store.sqlite.write_gate import Patience
 _real = Patience.__init__
-def late(self, limits_seconds, culprit, blockage, sleep=None):
-    _real(self, (3.0, limits_seconds[1]), culprit, blockage, sleep)
+def late(self, limits_seconds, *rest):
+    _real(self, (3.0, limits_seconds[1]), *rest)
 Patience.__init__ = late
 """
+GIVEN_UP = """
+from outlast.store.sqlite.write_gate import Patience
+_real = Patience.__init__
+def impatient(self, limits_seconds, *rest):
+    _real(self, (limits_seconds[0], 0.1), *rest)
+Patience.__init__ = impatient
+"""
 RUN_OUT_IS_LOST = """
-from outlast.store.sqlite import settle
+from outlast.store.ops import settle
 _real = settle.settle_grants
 def settle_grants(tx, settlements, now):
     if now.mono_ms >= 1_060_000:
@@ -170,7 +176,8 @@ def _found(tmp_path: Path, case: str, planted: str) -> list[Finding]:
             RUN_OUT_IS_LOST,
             "a lease that nobody took was answered refused",
         ),
-        ("stopped inside the transaction of enqueue", NOBODY_IS_NAMED, "was not named"),
+        ("stopped inside the transaction of enqueue", NOBODY_IS_NAMED, "not told by whom"),
+        ("stopped inside the transaction of enqueue", GIVEN_UP, "was answered ['refused'"),
         ("stopped inside the transaction of enqueue", NAMED_LATE, "it took"),
     ],
 )

@@ -1,6 +1,5 @@
 """The course of `lab zombie`: what is played, how often, and by which name a finding goes."""
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -23,23 +22,47 @@ def test_each_kind_is_played_once_at_least_whatever_the_time(tmp_path: Path) -> 
 def test_after_a_finding_the_rest_is_played_and_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rest of the time comes after the small kinds, and goes on where the first part ended."""
+    """The rest of the time comes after the small kinds, and goes on where the first part ended.
+
+    Each case takes a second here, as the plan sees it.
+    """
     seen: list[Case] = []
 
     def play(stage: Stage, case: Case, task_id: str) -> None:
         seen.append(case)
-        time.sleep(0.2)
-        if len(seen) in (2, 5):
+        if len(seen) in (2, 7):
             raise Refuted("something")
 
     monkeypatch.setattr(matrix, "_play", play)
+    monkeypatch.setattr(Plan, "elapsed_seconds", lambda self: len(seen))
     monkeypatch.setattr(inside, "CASES", ())
     monkeypatch.setattr(working, "CASES", ())
-    plan = Plan(tmp_path, seconds=4.0)
+    plan = Plan(tmp_path, seconds=10.0)
     findings = running.run(plan)
     assert [one.what for one in findings.violations] == ["something"] * 2
-    assert seen == matrix.chosen_cases(plan)[: len(seen)]
-    assert findings.cases == len(seen)
+    assert seen == matrix.chosen_cases(plan)[:10]
+    assert findings.cases == 10
+
+
+@pytest.mark.parametrize("times_late", [2, 3])
+def test_what_is_late_is_a_finding_only_if_it_is_late_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times_late: int
+) -> None:
+    """A machine has delays of its own; those of Outlast come again."""
+    folders: list[Path] = []
+    play = inside._play_writing
+
+    def late(case: inside.Case, folder: Path, company: Company) -> None:
+        folders.append(folder)
+        play(case, folder, company)
+        if len(folders) <= times_late:
+            raise inside.Late("it took long")
+
+    monkeypatch.setattr(inside, "_play_writing", late)
+    with Company() as company:
+        found = list(inside.play(inside.CASES[:1], Plan(tmp_path), company, Counter()))
+    assert [one.what for one in found] == ["it took long"] * (times_late == inside.MOST_LATE)
+    assert len(folders) == inside.MOST_LATE
 
 
 @pytest.mark.parametrize("task_id", ["", "t0", "t0-own", "t0-meanwhile"])

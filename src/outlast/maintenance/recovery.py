@@ -15,7 +15,7 @@ from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.recovery import DeadWorker, RecoveryReport, RecoveryStep, UnrecoveredTask
 from outlast.domain.task import utc_of
 from outlast.domain.worker import PreviousStop
-from outlast.errors import OutlastError
+from outlast.errors import OutlastError, QueueStalled
 from outlast.logs import IDS_LISTED, about
 from outlast.settings.recovering import kept
 from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
@@ -133,7 +133,11 @@ class _Run:
         """A run that is stopped is on record with what it did and why it ended.
 
         Best effort: if the store itself cannot be written, only that is what its caller must know.
+        A run that did nothing because another process keeps all from writing is not put on record:
+        its caller would have to wait for that process once more before it learns who it is.
         """
+        if isinstance(error, QueueStalled) and self._so_far == Healed():
+            return
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         self._errors.append(f"the run was stopped: {said}")
         self._steps.append(RecoveryStep("stopped", said))

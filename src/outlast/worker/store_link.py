@@ -28,7 +28,7 @@ STEADY_SECONDS = 10.0
 GOODBYE_SECONDS = 5.0
 
 # The clerk needs this process's way to its modules and none of what start-up files may do.
-_PROGRAM = (
+PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:];"
     " from outlast.app.store_process_main import main; main(int(sys.argv[1]))"
 )
@@ -88,7 +88,7 @@ class ClerkLink:
         with theirs:
             number = theirs.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _PROGRAM, str(number), *sys.path],
+                [sys.executable, "-I", "-S", "-c", PROGRAM, str(number), *sys.path],
                 pass_fds=[number],
                 stdin=subprocess.DEVNULL,
             )

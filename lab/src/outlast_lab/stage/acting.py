@@ -5,6 +5,7 @@ it is sent one end of a socket; an actor then does what it hears there. So a rea
 own pid, locks and incarnation costs some milliseconds instead of the start of an interpreter.
 """
 
+import logging
 import mmap
 import os
 import shutil
@@ -12,6 +13,7 @@ import signal
 import socket
 import struct
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +26,7 @@ from outlast.app.app import Outlast
 from outlast.clock import Clock, Instant, SystemClock
 from outlast.host import kernel
 from outlast.settings import Settings
+from outlast_lab.experiments.clock.wall_clock import reach_second_processes
 from outlast_lab.judge.foreign_reader import Rows, read_stored
 from outlast_lab.record.history import ANSWERED, LEFT, Line, LineFile
 from outlast_lab.record.recorder import Witness
@@ -110,6 +113,10 @@ class Actor:
         self._witness.open()
         return self._last
 
+    def logs(self, path: str) -> None:
+        """Have what the library warns of written into a file as well, at once."""
+        logging.getLogger("outlast").addHandler(logging.FileHandler(path, encoding="utf-8"))
+
     def hands(self, verb: str, options: dict[str, Any]) -> list[list[Any]]:
         """Claim or prefetch: the leases, each with the number it is known by here."""
         first = len(self._leases)
@@ -168,6 +175,7 @@ class Actor:
         """Be a real worker, with the laboratory's handlers, until the end."""
         from outlast_lab.stage.handlers import FUNCTIONS
 
+        reach_second_processes()
         app = Outlast(path, settings=Settings(**settings))
         for function in FUNCTIONS:
             app.functions.register(function)
@@ -193,7 +201,9 @@ class Actor:
         wanted, nth = self._stops_at
         if sum(_matches(one, wanted) for one in self._passed) == nth and _matches(point, wanted):
             self._stops_at = None
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this very thread, the committer thread perhaps: a signal to the process is taken by
+            # any of its threads, and this one would pass the point before it stands still.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     # Time
 
@@ -234,7 +244,7 @@ def _differences(before: Rows, after: Rows) -> list[Any]:
 
 def _clocks() -> dict[str, float]:
     return {
-        "wall": time.clock_gettime(time.CLOCK_REALTIME),
+        "wall": SystemClock().now().utc_ms / 1000,
         "monotonic": time.clock_gettime(time.CLOCK_MONOTONIC),
         "boottime": time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)),
         "mono_ms": SystemClock().now().mono_ms,

@@ -28,6 +28,7 @@ from outlast_lab.experiments.chaos.crowd import QUEUES, Hand
 from outlast_lab.experiments.chaos.finish import finish
 from outlast_lab.experiments.chaos.keeper import Keeper
 from outlast_lab.experiments.chaos.programs import LEASE_SECONDS, Program
+from outlast_lab.experiments.clock.wall_clock import reach_second_processes
 from outlast_lab.record.history import LineFile
 from outlast_lab.record.recorder import Witness
 
@@ -134,6 +135,7 @@ def keeper(here: Here) -> None:
 
 def worker(here: Here) -> None:
     """The real worker, in the main thread as programs have it; its threads put work in."""
+    reach_second_processes()
     os.environ |= {handlers.WORKER: here.program.name, handlers.FOLDER: str(here.folder)}
     witness = here.witness()
     witness.open()

@@ -20,7 +20,6 @@ from outlast_lab.experiments.chaos.members import NO_ENVIRONMENT, PATIENCE_SECON
 from outlast_lab.experiments.chaos.own_clock import OwnClock
 from outlast_lab.experiments.chaos.programs import Program, Round, round_of
 from outlast_lab.experiments.chaos.supervisor import Account, Supervisor
-from outlast_lab.experiments.clock.worlds import Missing
 from outlast_lab.judge.foreign_reader import copied_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.judge.row_rules import Violation
@@ -45,7 +44,6 @@ _CYCLES = re.compile(r"cycles (\d{1,9}), (\d{1,4}) crashes")
 def run(plan: Plan) -> Findings:
     """Rounds, until the time is up."""
     counted: Counter[str] = Counter()
-    notes: dict[str, None] = {}
     found: list[Finding] = []
     done = 0
     for case in _cases(plan):
@@ -54,7 +52,7 @@ def run(plan: Plan) -> Findings:
             found += _play_cycles(plan, int(cycles[1]), int(cycles[2]), case, counted)
         elif match := _CASE.fullmatch(case):
             chaos = round_of(plan.seed, int(match[1]), float(match[2]))
-            found += _play(plan, chaos, case, counted, notes)
+            found += _play(plan, chaos, case, counted)
         done += 1
     return Findings(
         "chaos",
@@ -63,7 +61,6 @@ def run(plan: Plan) -> Findings:
         plan.elapsed_seconds(),
         plan.seed,
         figures=dict(_in_order(counted)),
-        notes=list(notes),
     )
 
 
@@ -139,27 +136,14 @@ def _play_cycles(
     return [Finding(one, case, evidence) for one in broken]
 
 
-def _own_clock(chaos: Round, folder: Path, notes: dict[str, None]) -> OwnClock | None:
-    """The wall clock of a round, where one can be had; what is missing is told."""
-    if not chaos.has_own_clock:
-        return None
-    try:
-        return OwnClock(folder)
-    except Missing as error:
-        notes[f"nothing was suspended: {error}"] = None
-        return None
-
-
-def _play(
-    plan: Plan, chaos: Round, case: str, counted: Counter[str], notes: dict[str, None]
-) -> list[Finding]:
+def _play(plan: Plan, chaos: Round, case: str, counted: Counter[str]) -> list[Finding]:
     """One round in a folder of its own, judged; the evidence is kept when something is broken."""
     folder = plan.folder / f"round {chaos.number}"
     records = folder / "records"
     records.mkdir(parents=True)
     path, seed = folder / "work.db", f"{plan.seed} {chaos.number}"
     try:
-        clock = _own_clock(chaos, folder, notes)
+        clock = OwnClock(folder) if chaos.has_own_clock else None
         account = Supervisor(chaos, path, records, seed, clock).run()
         _copy(path, folder / AS_LEFT)
         _finish(path, records, seed, account, clock)

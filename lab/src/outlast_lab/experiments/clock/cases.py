@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from outlast_lab.experiments.clock import scripts
-from outlast_lab.experiments.clock.scripts import FROZEN_AT, Script, Worlds
+from outlast_lab.experiments.clock.scripts import STANDS_AT, Script, Worlds
 from outlast_lab.experiments.clock.worlds import HOUR_SECONDS, NIGHT_SECONDS, World, behind_seconds
 
 _OTHER_BOOT_ID = "5af3d1c2-0c5e-4f0e-9a55-0e7c1a5f0b0c"
@@ -42,9 +42,9 @@ OWN: dict[str, MakeWorld] = {
     "a clock that is set, in a time namespace ahead": lambda: World(
         wall_seconds=1, monotonic_seconds=HOUR_SECONDS
     ),
-    "a clock that stands still": lambda: World(frozen_at=FROZEN_AT),
+    "a clock that stands still": lambda: World(stands_at=STANDS_AT),
     "a clock that stands still, and the same pid": lambda: World(
-        frozen_at=FROZEN_AT, has_own_pids=True
+        stands_at=STANDS_AT, has_own_pids=True
     ),
     "pids of its own": lambda: World(has_own_pids=True),
     "another boot id": lambda: World(other_boot_id=_OTHER_BOOT_ID),

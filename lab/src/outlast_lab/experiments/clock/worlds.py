@@ -1,12 +1,9 @@
 """Worlds in which the clocks are wrong: other wall clocks, time namespaces, pids that come again.
 
-The wall clock of a process is shifted by libfaketime, the monotonic one by a time namespace of the
-kernel. Each is looked for where it is usually found; what is missing is told, never passed over.
+The wall clock of a process is a file's, see `wall_clock`; the monotonic one is shifted by a time
+namespace of the kernel. What this machine cannot do is told, never passed over.
 """
 
-import glob
-import importlib.util
-import os
 import shutil
 import subprocess
 import time
@@ -14,16 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outlast_lab.experiments.clock.wall_clock import WallClock
 from outlast_lab.stage.actors import Company, NoAnswer
-
-FAKETIME_VARIABLE = "OUTLAST_LAB_FAKETIME"
-_FAKETIME_PLACES = (
-    "/usr/lib/*/faketime/libfaketime.so.1",
-    "/usr/lib/faketime/libfaketime.so.1",
-    "/usr/lib64/faketime/libfaketime.so.1",
-    "/usr/local/lib/faketime/libfaketime.so.1",
-)
-_FAKETIME_IN_ITS_PACKAGE = "vendor/libfaketime/src/libfaketime.so.1"
 
 HOUR_SECONDS = 3600
 NIGHT_SECONDS = 8 * HOUR_SECONDS
@@ -34,25 +23,6 @@ class Missing(Exception):
     """A means is not to be had on this machine; what, and how to get it."""
 
 
-def faketime_library() -> str:
-    """Where libfaketime is: as the environment says, as Debian has it, or as its wheel does."""
-    named = os.environ.get(FAKETIME_VARIABLE)
-    if named:
-        return named
-    for pattern in _FAKETIME_PLACES:
-        for path in sorted(glob.glob(pattern)):
-            return path
-    spec = importlib.util.find_spec("libfaketime")
-    if spec is not None and spec.origin is not None:
-        path = os.path.join(os.path.dirname(spec.origin), _FAKETIME_IN_ITS_PACKAGE)
-        if os.path.exists(path):
-            return path
-    raise Missing(
-        "shifted wall clocks, for want of libfaketime: install the package faketime, or name the"
-        f" library in {FAKETIME_VARIABLE}"
-    )
-
-
 @dataclass(slots=True)
 class World:
     """How the clocks of a company's processes are shifted."""
@@ -60,10 +30,11 @@ class World:
     wall_seconds: float = 0.0
     monotonic_seconds: int = 0
     boottime_seconds: int = 0
-    frozen_at: str | None = None
+    stands_at: int | None = None
+    """Where the wall clock stands still, in seconds since 1970."""
     has_own_pids: bool = False
     other_boot_id: str | None = None
-    file: Path | None = field(default=None, init=False)
+    _wall_clock: WallClock | None = field(default=None, init=False)
 
     def company(self, folder: Path, prelude: str = "") -> Company:
         """Processes that live in this world; raises Missing where it cannot be made."""
@@ -72,51 +43,39 @@ class World:
             company = Company(prefix, self.environment(folder), prelude)
         except NoAnswer as error:
             raise Missing(f"{self}: {error}") from None
-        for name, wanted in (
-            ("wall", None if self.frozen_at else self.wall_seconds),
-            ("monotonic", self.monotonic_seconds),
-            ("boottime", self.boottime_seconds),
-        ):
-            if wanted is not None and not _is_shifted(company.clocks[name], name, wanted):
+        for name, wanted in self._expected().items():
+            if abs(company.clocks[name] - wanted) > _LARGEST_DIFFERENCE_SECONDS:
                 company.close()
                 raise Missing(f"{self}: the {name} clock of its processes was not shifted")
         return company
 
-    def set_wall(self, offset: str) -> None:
-        """Set the wall clock of all its processes, in the middle of whatever they do."""
-        assert self.file is not None
-        new = self.file.with_suffix(".new")
-        new.write_text(f"{offset}\n", encoding="ascii")
-        new.rename(self.file)
+    def _expected(self) -> dict[str, float]:
+        boottime = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        wall = time.time() + self.wall_seconds if self.stands_at is None else self.stands_at
+        return {
+            "wall": wall,
+            "monotonic": time.monotonic() + self.monotonic_seconds,
+            "boottime": time.clock_gettime(boottime) + self.boottime_seconds,
+        }
 
     def step_wall(self, seconds: float) -> None:
-        """Set it to so many seconds away from the host's."""
-        self.set_wall(f"{seconds:+.0f}")
+        """Set the wall clock of all its processes to so many seconds away from the host's."""
+        assert self._wall_clock is not None
+        self._wall_clock.step(seconds)
 
     @property
-    def is_faked(self) -> bool:
+    def has_own_wall_clock(self) -> bool:
         """Whether its wall clock is not the host's."""
-        return self.wall_seconds != 0 or self.frozen_at is not None
+        return self.wall_seconds != 0 or self.stands_at is not None
 
     def environment(self, folder: Path) -> Mapping[str, str]:
-        """What gives a process the wall clock of this world; the file that sets it lies there."""
-        if not self.is_faked:
+        """What gives a process the wall clock of this world; what sets it lies in the folder."""
+        if not self.has_own_wall_clock:
             return {}
-        library = faketime_library()
-        self.file = folder / f"wall clock {time.monotonic_ns()}"
-        if self.frozen_at is None:
-            self.step_wall(self.wall_seconds)
-        else:
-            self.set_wall(self.frozen_at)
-        return {
-            "LD_PRELOAD": library,
-            "FAKETIME_TIMESTAMP_FILE": str(self.file),
-            "FAKETIME_NO_CACHE": "1",
-            # Setting the clock of a machine does not touch what runs on since its start.
-            "DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_DISABLE_SHM": "1",
-            "NO_FAKE_STAT": "1",
-        }
+        self._wall_clock = WallClock(
+            folder, ahead_seconds=self.wall_seconds, stands_at=self.stands_at
+        )
+        return self._wall_clock.environment
 
     def _prefix(self, folder: Path) -> list[str]:
         options: list[str] = []
@@ -147,16 +106,6 @@ def _as_root(command: str) -> list[str]:
         [command, "--time", "true"], capture_output=True, check=False, timeout=30
     ).returncode
     return [] if may == 0 else ["--user", "--map-root-user"]
-
-
-def _is_shifted(shown: float, name: str, wanted: float) -> bool:
-    clocks = {
-        "wall": time.CLOCK_REALTIME,
-        "monotonic": time.CLOCK_MONOTONIC,
-        "boottime": getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC),
-    }
-    difference = shown - time.clock_gettime(clocks[name])
-    return abs(difference - wanted) < _LARGEST_DIFFERENCE_SECONDS
 
 
 def behind_seconds() -> int:
