@@ -10,7 +10,6 @@ import pstats
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +19,7 @@ from bench.load import KIND, PAYLOAD, Sizes, timed
 from bench.machine import empty_folder
 from bench.working import fill, work_off
 from outlast import Outlast, Settings
+from outlast.store.sqlite.statements import FOLDERS
 
 TITLE = "Where the time goes"
 NEXT = "What the next limit is"
@@ -147,8 +147,8 @@ def name_of(text: str) -> str:
 
 NAMES = {
     file.read_text(encoding="utf-8"): file.name
-    for file in files("outlast.store.sqlite").joinpath("sql").iterdir()
-    if file.name.endswith(".sql")
+    for folder in FOLDERS
+    for file in folder.glob("*/*.sql")
 }
 # Some statements are made from their file by repeating a part of it, never the beginning.
 ENOUGH = 90

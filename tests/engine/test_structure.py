@@ -109,7 +109,7 @@ def test_what_changes_data_stands_in_sql_files_and_each_of_them_is_used() -> Non
     inside = [module for module in MODULES if STORES in module.parents]
     texts = {text for module in inside for text in _texts(module)}
     assert not [text for text in texts if SQL_CHANGE.match(text)]
-    operations = {file.stem for file in (STORES / "sqlite" / "sql").glob("*.sql")}
+    operations = {file.stem for file in (STORES / "sql").rglob("*.sql")}
     assert len(operations) > 50
     flushes = {name for name in operations if name.startswith("flush_")}
     assert {name for name in operations - flushes if name not in texts} == set()
@@ -219,7 +219,7 @@ def test_the_wheel_holds_nothing_of_the_laboratory(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=60)
     (wheel,) = tmp_path.glob("*.whl")
     shipped = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
-    assert {SOURCE.parent / path for path in shipped} >= set(MODULES)
+    assert {SOURCE.parent / path for path in shipped} >= {*MODULES, *SOURCE.rglob("*.sql")}
     tops = {path.parts[0] for path in shipped}
     assert tops == {"outlast", f"outlast-{_project()['version']}.dist-info"}
     assert not [path for path in shipped if {"lab", "outlast_lab", "mutants"} & set(path.parts)]
