@@ -70,7 +70,7 @@ def without_trigger(name: str) -> Edit:
 
 
 def without_index(name: str) -> Edit:
-    """Take an index out, as often as migrations made it."""
+    """Take an index out."""
     return lambda schema: re.sub(
         rf"CREATE (UNIQUE )?INDEX {name} .*?;\n", "", schema, flags=re.DOTALL
     )

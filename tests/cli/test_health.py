@@ -13,15 +13,14 @@ from outlast import Cursor, Outlast, Subscriber, WorkerInfo
 from outlast.cli.commands import health_checks
 from outlast.cli.commands.health_checks import Grade
 from outlast.domain.worker import StuckHandler, WorkerState
-from outlast.store.sqlite import migrate
 from outlast.testing import ManualClock
 from tests.cli.conftest import Call, Said
 from tests.store.golden import apply_migrations
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
+from tests.support.newer import know_next
 
 PAGE_BYTES = 4096
-NEWEST = len(migrate.all_migrations())
 CONCERNS = [
     "store", "schema", "integrity", "disk", "wal", "leases", "locks", "recovery", "workers",
     "queues", "subscribers",
@@ -52,11 +51,12 @@ def test_a_healthy_store_is_ok_in_every_concern(outlast: Call, app: Outlast) -> 
 
 @pytest.mark.proves("CLI-06")
 def test_an_old_schema_is_degraded_and_a_file_that_is_no_store_has_failed(
-    outlast: Call, tmp_path: Path
+    outlast: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = apsw.Connection(str(tmp_path / "old.db"))
-    apply_migrations(connection, upto=NEWEST - 1)
+    apply_migrations(connection)
     connection.close()
+    know_next(monkeypatch)
     said = outlast("health", "--store", "old.db")
     assert said.code == 1
     assert "lacks migration" in said.out

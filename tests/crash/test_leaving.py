@@ -17,6 +17,7 @@ from tests.store.golden import apply_migrations
 from tests.store.hand import Hand
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
+from tests.support.newer import know_next
 
 STATES = "SELECT state FROM workers ORDER BY seq"
 
@@ -202,7 +203,7 @@ def _older_store_with_a_lease_of_another_machine(database: Path, clock: ManualCl
     """As the version before this one left it: a second of lease, and nobody here to judge by."""
     now = clock.now()
     with closing(Hand(database)) as hand:
-        apply_migrations(hand.connection, -1)
+        apply_migrations(hand.connection)
         hand.run(
             "INSERT INTO workers (incarnation, name, host, boot_id, pid, pid_started, lock_inode,"
             " pid_namespace, lock_file, registered_at, beat_at, beat_mono_ms)"
@@ -227,10 +228,15 @@ def _older_store_with_a_lease_of_another_machine(database: Path, clock: ManualCl
 
 @pytest.mark.parametrize(("seconds", "refused"), [(0.9, True), (1, False)])
 def test_a_migration_waits_for_leases_of_another_machine_only_while_they_last(
-    database: Path, clock: ManualClock, seconds: float, refused: bool
+    database: Path,
+    clock: ManualClock,
+    seconds: float,
+    refused: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody can ask the kernel about their holder; once they are over, nobody needs to."""
     _older_store_with_a_lease_of_another_machine(database, clock)
+    know_next(monkeypatch)
     clock.advance(seconds)
     app = Outlast(database, clock=clock)
     if refused:

@@ -13,9 +13,10 @@ import pytest
 from outlast import MigrationRefused, Outlast, Settings, StoreBusy, StoreNotFound, StoreUnwritable
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import refuse_foreign_file
-from outlast.store.sqlite.migrate import Migration
+from outlast_lab.record.newer import NEXT
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
+from tests.support.newer import know_next
 
 
 def _claims_and_waits(path: str, worker: str, task_id: str) -> None:
@@ -179,14 +180,10 @@ def test_who_has_the_store_to_itself_is_waited_for_and_named(database: Path) -> 
         impatient.open().close()
 
 
-NEXT = Migration(len(migrate.all_migrations()) + 1, "next", "CREATE TABLE later (x TEXT) STRICT;\n")
-
-
 @pytest.fixture
 def newer_outlast(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process knows one migration more than its children."""
-    known = (*migrate.all_migrations(), NEXT)
-    monkeypatch.setattr(migrate, "all_migrations", lambda: known)
+    know_next(monkeypatch)
 
 
 def test_an_opener_that_is_stopped_is_named_and_not_waited_for(database: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from outlast import NotAStore, Outlast, SchemaError, StoreNotFound
 from outlast.testing import ManualClock
 from tests.support.children import Child
-from tests.support.foreign import foreign_rows
+from tests.support.newer import know_next
 
 READS: dict[str, Callable[[Outlast], Any]] = {
     "get": lambda app: app.get("t1"),
@@ -179,12 +179,10 @@ def test_a_failed_opening_raises_and_the_next_call_tries_again(
 
 
 def test_reads_refuse_a_store_that_must_be_migrated_first_and_say_so(
-    app: Outlast, database: Path
+    app: Outlast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app.enqueue("work")
     app.close()
-    foreign_rows(
-        database, "DELETE FROM migrations WHERE number = (SELECT max(number) FROM migrations)"
-    )
+    know_next(monkeypatch)
     with pytest.raises(SchemaError, match=r"lacks migration \d+ .*open it to serve"):
         app.counts()

@@ -18,6 +18,7 @@ import outlast
 from outlast import Lease, Outlast, Settings
 from outlast.clock import Instant
 from outlast.store.sqlite import migrate
+from tests.support.newer import SHIPPED
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 PUBLIC_API = Path(__file__).with_name("public_api.txt")
@@ -33,10 +34,10 @@ def schema_text(connection: apsw.Connection) -> str:
     return "".join(f"{sql};\n\n" for _, name, sql in found if not name.startswith("sqlite_"))
 
 
-def apply_migrations(connection: apsw.Connection, upto: int | None = None) -> None:
-    """Bring a new file to an older version, as an older library would have left it."""
+def apply_migrations(connection: apsw.Connection) -> None:
+    """Make a store of a new file by the migrations that ship, and by these alone."""
     connection.pragma("journal_mode", "wal")
-    for step in migrate.all_migrations()[:upto]:
+    for step in SHIPPED:
         migrate.apply(connection, step, Instant(1_700_000_000_000, 0))
 
 

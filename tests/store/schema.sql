@@ -40,8 +40,11 @@ CREATE TABLE events (
     worker_id   TEXT,
     run_id      INTEGER,
     data        TEXT NOT NULL DEFAULT '{}',
-    at          INTEGER NOT NULL
-, task_seq INTEGER, task_id TEXT) STRICT;
+    at          INTEGER NOT NULL,
+    -- Some events are about one task, such as its parking, and come after its creation.
+    task_seq    INTEGER,
+    task_id     TEXT
+) STRICT;
 
 CREATE TABLE groups (
     id         TEXT PRIMARY KEY,
@@ -55,8 +58,11 @@ CREATE TABLE locks (
     token           INTEGER NOT NULL,
     acquired_at     INTEGER NOT NULL,
     expires_at      INTEGER NOT NULL,
-    expires_mono_ms INTEGER NOT NULL
-, task_seq INTEGER, task_token INTEGER) STRICT, WITHOUT ROWID;
+    expires_mono_ms INTEGER NOT NULL,
+    -- A lock may go with a lease: then it is held as long as that lease, and ends with it.
+    task_seq        INTEGER,
+    task_token      INTEGER
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -115,7 +121,9 @@ CREATE TABLE recovery_runs (
     found_running INTEGER NOT NULL DEFAULT 0,
     wal_bytes     INTEGER,
     wal_frames    INTEGER,
-    details       TEXT NOT NULL DEFAULT '{}', has_findings INTEGER NOT NULL DEFAULT 0,
+    details       TEXT NOT NULL DEFAULT '{}',
+    -- Whether it has anything to tell, so that the newest such is found among the empty ones.
+    has_findings  INTEGER NOT NULL DEFAULT 0,
     CONSTRAINT run_previous CHECK (
         CASE previous WHEN 'clean' THEN 1 WHEN 'unclean' THEN 1 WHEN 'none' THEN 1
                       WHEN 'in use' THEN 1 ELSE 0 END)
@@ -197,7 +205,9 @@ CREATE TABLE tasks (
     result_sum            INTEGER,
     error                 TEXT,
     payload               TEXT,
-    result                TEXT, held_by_recovery INTEGER,
+    result                TEXT,
+    -- Whether a held task waits for the approval of its recovery, or somebody parked it otherwise.
+    held_by_recovery      INTEGER,
     -- A sum of columns is NULL when any of them is, and coalesce() is NULL only when all are:
     -- two cheap tests in place of a dozen, evaluated on every write of a row.
     CONSTRAINT task_is_whole CHECK (
@@ -242,8 +252,15 @@ CREATE TABLE transitions (
     token       INTEGER NOT NULL,
     worker_id   TEXT,
     error       TEXT,
-    at          INTEGER NOT NULL
-, exit_signal INTEGER, peak_memory_bytes INTEGER, run_id INTEGER, parked TEXT) STRICT;
+    at          INTEGER NOT NULL,
+    -- How an attempt in a process of its own ended.
+    exit_signal INTEGER,
+    peak_memory_bytes INTEGER,
+    -- Which run moved the task; the report of recovery derives its list from it.
+    run_id      INTEGER,
+    -- For what the task was parked by the move, if it was: only so does the stream tell of a hold.
+    parked      TEXT
+) STRICT;
 
 CREATE TABLE workers (
     seq           INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -260,7 +277,16 @@ CREATE TABLE workers (
     registered_at INTEGER NOT NULL,
     beat_at       INTEGER NOT NULL,
     beat_mono_ms  INTEGER NOT NULL,
-    ended_at      INTEGER, task_seq INTEGER REFERENCES tasks (seq) ON DELETE SET NULL, progress TEXT, serves TEXT, stuck TEXT, peak_memory_bytes INTEGER, oom_kills INTEGER,
+    ended_at      INTEGER,
+    -- What its last beat said: the task it is at, how far it is, what it serves, what is stuck.
+    task_seq      INTEGER REFERENCES tasks (seq) ON DELETE SET NULL,
+    progress      TEXT,
+    serves        TEXT,
+    stuck         TEXT,
+    -- What it had used at its last beat, and how often the kernel had run out of memory when it
+    -- registered: what can be known of its death afterwards.
+    peak_memory_bytes INTEGER,
+    oom_kills     INTEGER,
     UNIQUE (incarnation, name),
     CONSTRAINT worker_state CHECK (
         CASE state WHEN 'alive' THEN ended_at IS NULL
@@ -604,7 +630,7 @@ FROM lock_records l;
 
 CREATE VIEW schema_version AS
 SELECT '0.30.0' AS version, 'the words of the schema seed' AS description, m.applied_at AS applied_at
-FROM migrations m WHERE m.number = 4
+FROM migrations m WHERE m.number = 1
 UNION ALL
 SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
 

@@ -1,4 +1,4 @@
-"""Old files, newer files, edited history: what opening makes of them."""
+"""Old files, newer files, files of other builds: what opening makes of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,20 +9,20 @@ import pytest
 from outlast import Outlast, SchemaError, SchemaNewer
 from outlast.domain import codec
 from outlast.store.sqlite import migrate
-from tests.store.golden import SCHEMA, apply_migrations, schema_text
+from outlast_lab.record.newer import NEXT
+from tests.store.golden import apply_migrations, schema_text
 from tests.store.hand import Hand
+from tests.support.newer import SHIPPED, know_next
 
-MIGRATIONS = migrate.all_migrations()
-NEWEST = MIGRATIONS[-1].number
-OLDER = range(1, NEWEST)
+NEWEST = SHIPPED[-1].number
 
 Make = Callable[..., Outlast]
 
 
-def old_store(path: Path, version: int) -> None:
-    """A file as an older library left it, with a task in it."""
+def store_of_today(path: Path) -> None:
+    """A file as the migrations that ship leave it, with a task in it."""
     connection = apsw.Connection(str(path))
-    apply_migrations(connection, version)
+    apply_migrations(connection)
     connection.execute(
         "INSERT INTO tasks (id, queue, kind, created_at, state_changed_at, payload_sum)"
         " VALUES ('old', 'default', 'k', 1, 1, ?)",
@@ -31,9 +31,19 @@ def old_store(path: Path, version: int) -> None:
     connection.close()
 
 
+@pytest.fixture
+def old_store(database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, and a library that knows one migration more."""
+    store_of_today(database)
+    know_next(monkeypatch)
+    return database
+
+
 def state_of(path: Path) -> tuple[str, list[object], int, int]:
     hand = Hand(path)
-    rows: list[object] = hand.rows("SELECT * FROM migrations")
+    rows: list[object] = []
+    if hand.rows("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
+        rows = hand.rows("SELECT * FROM migrations")
     version, application = (hand.connection.pragma(n) for n in ("user_version", "application_id"))
     text = schema_text(hand.connection)
     hand.close()
@@ -43,14 +53,14 @@ def state_of(path: Path) -> tuple[str, list[object], int, int]:
 
 
 def test_the_numbers_of_the_migrations_leave_no_gap() -> None:
-    assert [step.number for step in MIGRATIONS] == list(range(1, NEWEST + 1))
+    assert [step.number for step in SHIPPED] == list(range(1, NEWEST + 1))
 
 
 @pytest.mark.proves("MIG-01")
 def test_the_schema_version_can_be_asked_for_in_three_ways(app: Outlast, hand: Hand) -> None:
     report = app.schema()
     assert report.version == NEWEST
-    assert report.migrations == tuple(f"{step.number:04d}_{step.name}" for step in MIGRATIONS)
+    assert report.migrations == tuple(f"{step.number:04d}_{step.name}" for step in SHIPPED)
     assert hand.connection.pragma("user_version") == NEWEST
     asked = "SELECT version FROM schema_version WHERE version = ?"
     assert hand.rows(asked, "0.30.0") == [("0.30.0",)]
@@ -59,7 +69,7 @@ def test_the_schema_version_can_be_asked_for_in_three_ways(app: Outlast, hand: H
 
 @pytest.mark.proves("MIG-02")
 def test_migrating_twice_changes_nothing(app: Outlast) -> None:
-    assert app.migrate() == [f"{step.number:04d}_{step.name}" for step in MIGRATIONS]
+    assert app.migrate() == [f"{step.number:04d}_{step.name}" for step in SHIPPED]
     before = state_of(app.path)
     assert app.migrate() == []
     app.open()
@@ -69,45 +79,42 @@ def test_migrating_twice_changes_nothing(app: Outlast) -> None:
 
 
 @pytest.mark.proves("MIG-02", "MIG-06")
-@pytest.mark.parametrize("version", OLDER)
 def test_an_older_store_is_brought_up_to_date_when_it_is_opened(
-    make_app: Make, database: Path, version: int
+    make_app: Make, old_store: Path, tmp_path: Path
 ) -> None:
-    old_store(database, version)
     app = make_app(migrate="auto")
     (lease,) = app.claim("w")
     assert lease.task_id == "old"
     assert lease.complete()
     app.close()
-    text, rows, number, _ = state_of(database)
-    assert text == SCHEMA.read_text(encoding="utf-8"), "an old store must equal a new one"
-    assert (len(rows), number) == (NEWEST, NEWEST)
+    Outlast(tmp_path / "new.db").open().close()
+    text, rows, number, _ = state_of(old_store)
+    assert text == state_of(tmp_path / "new.db")[0], "an old store must equal a new one"
+    assert (len(rows), number) == (NEXT.number, NEXT.number)
+    hand = Hand(old_store)
+    assert hand.rows("SELECT note FROM later") == [("it was there before",)]
+    hand.close()
 
 
 @pytest.mark.proves("MIG-06")
-@pytest.mark.parametrize("version", OLDER)
-def test_under_manual_an_older_store_waits_for_migrate(
-    make_app: Make, database: Path, version: int
-) -> None:
-    old_store(database, version)
-    before = state_of(database)
+def test_under_manual_an_older_store_waits_for_migrate(make_app: Make, old_store: Path) -> None:
+    before = state_of(old_store)
     app = make_app(migrate="manual")
     for _ in range(2):
         with pytest.raises(SchemaError, match=r'migrate is "manual"; call migrate\(\)'):
             app.claim("w")
-    assert state_of(database) == before
-    assert app.migrate() == [f"{step.number:04d}_{step.name}" for step in MIGRATIONS[version:]]
+    assert state_of(old_store) == before
+    assert app.migrate() == [f"{NEXT.number:04d}_{NEXT.name}"]
     assert [lease.task_id for lease in app.claim("w")] == ["old"]
 
 
 @pytest.mark.proves("MIG-06")
-def test_looking_never_migrates_and_says_what_to_do(make_app: Make, database: Path) -> None:
-    old_store(database, NEWEST - 1)
-    before = state_of(database)
+def test_looking_never_migrates_and_says_what_to_do(make_app: Make, old_store: Path) -> None:
+    before = state_of(old_store)
     app = make_app()
     with pytest.raises(SchemaError, match=r"lacks migration .* call migrate\(\) or open it"):
         app.counts()
-    assert state_of(database) == before
+    assert state_of(old_store) == before
     app.open()
     assert app.counts()["pending"] == 1
 
@@ -118,9 +125,20 @@ def test_a_new_store_is_made_under_manual_too(make_app: Make) -> None:
     assert app.schema().version == NEWEST
 
 
+def test_a_migration_that_fails_half_way_leaves_the_file_as_it_was(
+    make_app: Make, old_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = NEXT._replace(text=NEXT.text + "CREATE TABLE tasks (again);\n")
+    monkeypatch.setattr(migrate, "all_migrations", lambda: (*SHIPPED, broken))
+    before = state_of(old_store)
+    with pytest.raises(Exception, match="table tasks already exists"):
+        make_app().open()
+    assert state_of(old_store) == before
+
+
 @pytest.mark.proves("MIG-06")
 def test_a_store_of_a_later_library_is_refused_untouched(make_app: Make, database: Path) -> None:
-    old_store(database, NEWEST)
+    store_of_today(database)
     hand = Hand(database)
     hand.run("INSERT INTO migrations VALUES (?, 'from_the_future', 'sha256:00', 1)", NEWEST + 1)
     hand.close()
@@ -132,47 +150,57 @@ def test_a_store_of_a_later_library_is_refused_untouched(make_app: Make, databas
     assert state_of(database) == before
 
 
+OTHER_BUILDS = {
+    "seven migrations before the first release": (
+        "its migration 1 differs",
+        [
+            "UPDATE migrations SET checksum = 'sha256:00', name = 'tables' WHERE number = 1",
+            *(f"INSERT INTO migrations VALUES ({n}, 'm', 'sha256:0{n}', 1)" for n in range(2, 8)),
+            "PRAGMA user_version = 7",
+        ],
+    ),
+    "another text of a migration": (
+        "its migration 1 differs",
+        ["UPDATE migrations SET checksum = 'sha256:00' WHERE number = 1"],
+    ),
+    "a gap": (
+        "it lacks migration 1 and has later ones",
+        [
+            f"UPDATE migrations SET number = 2, checksum = '{NEXT.checksum}'",
+            "PRAGMA user_version = 2",
+        ],
+    ),
+    "no migration on record": (
+        "it has tables and no record of migrations",
+        ["DELETE FROM migrations"],
+    ),
+    "no record at all": (
+        "it has tables and no record of migrations",
+        ["DROP VIEW schema_version", "DROP TABLE migrations"],
+    ),
+}
+
+
 @pytest.mark.proves("MIG-06")
-def test_a_store_whose_history_differs_is_refused_untouched(make_app: Make, database: Path) -> None:
-    old_store(database, NEWEST)
-    hand = Hand(database)
-    hand.run("UPDATE migrations SET checksum = 'sha256:00' WHERE number = 2")
-    hand.close()
-    before = state_of(database)
-    app = make_app()
-    for refused in (app.open, app.counts, app.migrate):
-        with pytest.raises(SchemaError, match="migration 2 of this store differs") as caught:
-            refused()
-        assert not isinstance(caught.value, SchemaNewer)
-    assert state_of(database) == before
-
-
-def test_what_a_store_of_version_four_knew_of_workers_and_moves_is_kept(
-    make_app: Make, database: Path
+@pytest.mark.parametrize("build", OTHER_BUILDS)
+def test_a_store_of_another_build_is_refused_untouched(
+    make_app: Make, database: Path, build: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The fifth migration widens both tables; nothing is known of the new columns."""
-    old_store(database, 4)
+    why, changes = OTHER_BUILDS[build]
+    store_of_today(database)
     hand = Hand(database)
-    hand.run(
-        "INSERT INTO workers (incarnation, name, host, boot_id, pid, pid_started, pid_namespace,"
-        " lock_file, lock_inode, state, registered_at, beat_at, beat_mono_ms, ended_at)"
-        " VALUES ('i', 'w', 'h', 'b', 1, 1, 'n', 'f', 1, 'left', 1000, 2000, 1, 3000)"
-    )
-    hand.run(
-        "INSERT INTO transitions (task_seq, from_status, to_status, actor, reason, attempt, token,"
-        " worker_id, error, at) VALUES (1, 'pending', 'running', 'worker', 'claimed', 1, 1, 'w',"
-        " NULL, 1000), (1, 'running', 'pending', 'worker', 'retry', 1, 1, 'w', 'oops', 2000)"
-    )
+    for change in changes:
+        hand.run(change)
     hand.close()
-    app = make_app()
-    app.open()
-    (worker,) = app.workers()
-    assert (worker.name, worker.state, worker.beat_at.timestamp()) == ("w", "left", 2.0)
-    assert (worker.beat_task_id, worker.progress, worker.serves, worker.stuck) == (
-        None, None, None, ()
-    )  # fmt: skip
-    claimed, failed = app.history("old")
-    assert (claimed.reason, failed.error) == ("claimed", "oops")
-    assert (failed.exit_signal, failed.peak_memory_bytes) == (None, None)
-    app.heartbeat("w", ["old"])
-    assert [one.beat_task_id for one in app.workers()] == ["old", None]
+    if build == "a gap":
+        know_next(monkeypatch)
+    before, files = state_of(database), database.read_bytes()
+    for app in (make_app(), make_app(migrate="manual")):
+        for refused in (app.open, app.counts, app.migrate):
+            with pytest.raises(SchemaError, match="by another build of Outlast") as caught:
+                refused()
+            assert not isinstance(caught.value, SchemaNewer)
+            assert why in str(caught.value)
+            assert "; open it with that build, or choose another path" in str(caught.value)
+    assert (state_of(database), database.read_bytes()) == (before, files)
+    assert not database.with_name(f"{database.name}-outlast").exists(), "nothing is made beside it"

@@ -89,7 +89,7 @@ def test_cases_with_a_made_up_machine_say_that_they_try_the_refusal_alone() -> N
             "fork: the child ends",
         ),
         (
-            "0003_guards.sql",
+            "3_guards.sql",
             "CREATE TRIGGER transitions_are_never_changed BEFORE UPDATE ON transitions\nBEGIN\n"
             "    SELECT RAISE(ABORT, 'transitions are append-only');\nEND;\n",
             "",

@@ -5,8 +5,6 @@ and a broken one can be compared with a whole one. They are driven through a `Wi
 after any of its calls was refused.
 """
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +19,7 @@ from outlast.settings import Settings
 from outlast_lab.inside import store_of
 from outlast_lab.judge.lock_rules import Locker
 from outlast_lab.judge.subscriber_rules import Listening
+from outlast_lab.record import newer
 from outlast_lab.record.grouping import in_one_group
 from outlast_lab.record.history import KILLED, Write, host_seconds
 from outlast_lab.record.measuring import count_and_trace
@@ -29,6 +28,9 @@ from outlast_lab.record.set_clock import SetClock
 
 # The detector looks when it is called, and not when it likes: two runs must write the same.
 SETTINGS = Settings(heal_batch=2, detection_interval_seconds=0)
+
+
+newer.play()
 
 
 class Life(NamedTuple):
@@ -109,17 +111,10 @@ def locked(path: Path, write: Write) -> None:
     write([KILLED, "gone", host_seconds()])
 
 
-def half_migrated(path: Path, write: Write) -> None:
-    """The process that made the store died between its second migration and its third."""
-    seen = []
-
-    def kill_at_the_second(name: str) -> None:
-        seen.append(name)
-        if seen.count("migrate.committed") == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    probes.arm(kill_at_the_second)
-    Outlast(path, clock=SetClock()).open()
+def of_an_older_library(path: Path, write: Write) -> None:
+    """A store in good order that lacks the migration of the Outlast that opens it next."""
+    founded(path, write)
+    newer.mark(path)
 
 
 # The lives
@@ -344,5 +339,5 @@ LIVES = {
     ),
     "finish and flush": Life(founded, finish_and_flush, writes_from="settle.begun"),
     "migrate": Life(nothing, migrate, MIGRATING),
-    "migrate on": Life(half_migrated, migrate, MIGRATING),
+    "migrate on": Life(of_an_older_library, migrate, MIGRATING),
 }

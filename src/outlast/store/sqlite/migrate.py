@@ -15,6 +15,8 @@ from outlast.probes import probe
 from outlast.store.sqlite.connect import APPLICATION_ID
 from outlast.store.sqlite.statements import sql
 
+FOLDER = Path(__file__).parents[1] / "schema" / "sqlite"
+
 
 class Migration(NamedTuple):
     """One step of the schema."""
@@ -31,11 +33,13 @@ class Migration(NamedTuple):
 
 @cache
 def all_migrations() -> tuple[Migration, ...]:
-    """Every migration this library ships, in order."""
+    """Every migration this library ships, in order; each is a file, or a folder of files."""
     found = []
-    for file in Path(__file__).with_name("migrations").glob("*.sql"):
-        number, _, name = file.stem.partition("_")
-        found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    for entry in FOLDER.iterdir():
+        number, _, name = entry.stem.partition("_")
+        files = sorted(entry.glob("*.sql")) if entry.is_dir() else [entry]
+        text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        found.append(Migration(int(number), name, text))
     return tuple(sorted(found))
 
 
@@ -59,22 +63,32 @@ def applied(connection: apsw.Connection) -> dict[int, str]:
 def pending(
     connection: apsw.Connection, known: Sequence[Migration] | None = None
 ) -> list[Migration]:
-    """The migrations a file still lacks; refuses files from the future and edited history."""
+    """The migrations a file still lacks; refuses files from the future and of other builds."""
     known = all_migrations() if known is None else known
     done = applied(connection)
     newest = known[-1].number
+    for migration in known:
+        if done.get(migration.number, migration.checksum) != migration.checksum:
+            raise _of_another_build(f"its migration {migration.number} differs")
     if done and max(done) > newest:
         raise SchemaNewer(
             f"the store's schema is version {max(done)} and this Outlast knows {newest};"
             " upgrade Outlast to open it"
         )
-    for migration in known:
-        if done.get(migration.number, migration.checksum) != migration.checksum:
-            raise SchemaError(
-                f"migration {migration.number} of this store differs from the one in this Outlast;"
-                " install the version that wrote the store, or restore a backup"
-            )
-    return [migration for migration in known if migration.number not in done]
+    lacking = [migration for migration in known if migration.number not in done]
+    if done and lacking and lacking[0].number < max(done):
+        raise _of_another_build(f"it lacks migration {lacking[0].number} and has later ones")
+    if not done and connection.execute(sql("count_objects")).get != 0:
+        raise _of_another_build("it has tables and no record of migrations")
+    return lacking
+
+
+def _of_another_build(why: str) -> SchemaError:
+    """A history that is not the beginning of ours: no migration of ours fits on top of it."""
+    return SchemaError(
+        f"the store was made by another build of Outlast, perhaps an unreleased one ({why});"
+        " open it with that build, or choose another path for a new store"
+    )
 
 
 def apply(connection: apsw.Connection, migration: Migration, now: Instant) -> None:

@@ -288,8 +288,6 @@ def _refuse_live_leases(
     connection: apsw.Connection, folder: SideFolder, now: Instant, patience: Patience
 ) -> None:
     """Nobody may be working on a task while its table changes shape."""
-    if 1 not in migrate.applied(connection):
-        return
     values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": kernel.boot_id()}
     peers = [Peer(*row) for row in SqliteTransaction(connection).rows("holding_peers", values)]
     alive = [

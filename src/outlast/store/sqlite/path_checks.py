@@ -5,23 +5,16 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-import apsw
-
 from outlast.errors import (
     NetworkFilesystem,
     NotAStore,
-    SchemaError,
-    SchemaNewer,
     StoreUnwritable,
 )
 from outlast.host import kernel
-from outlast.logs import logger
 from outlast.settings import Settings
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import connect, refuse_foreign_file
 from outlast.store.sqlite.file_guard import file_id
-
-log = logger("outlast.store")
 
 
 def refuse_foreign(path: Path, settings: Settings) -> None:
@@ -35,7 +28,7 @@ def refuse_foreign(path: Path, settings: Settings) -> None:
     if size > 0:
         with closing(connect(path, settings.synchronous)) as connection:
             if refuse_foreign_file(connection, path):
-                _refuse_future(connection)
+                migrate.pending(connection)
 
 
 def refuse_own_read_only(path: Path) -> None:
@@ -46,15 +39,6 @@ def refuse_own_read_only(path: Path) -> None:
             f"{path} is read-only, and reading it would make its log so; give its owner write"
             " permission, or read a copy"
         )
-
-
-def _refuse_future(connection: apsw.Connection) -> None:
-    try:
-        migrate.pending(connection)
-    except SchemaNewer:
-        raise
-    except SchemaError:
-        log.debug("an edited migration is reported once the store is ours to judge")
 
 
 def size_of(path: Path) -> int:

@@ -10,12 +10,8 @@ from outlast.domain.worker import PreviousStop
 from outlast.host import kernel
 from outlast.settings import Settings
 from outlast.store.records import SESSIONS_FROM
-from outlast.store.sqlite import migrate
 from outlast.store.sqlite.side_folder.session_marker import Left, Session
 from outlast.store.sqlite.transaction import SqliteTransaction
-
-# The migration that brought the table of runs.
-_ON_RECORD_SINCE = 6
 
 
 def told_by_the_file(connection: apsw.Connection, settings: Settings, left: Left) -> Left:
@@ -25,8 +21,6 @@ def told_by_the_file(connection: apsw.Connection, settings: Settings, left: Left
     """
     host = kernel.this_process().host if settings.allow_network_filesystem else None
     try:
-        if _ON_RECORD_SINCE not in migrate.applied(connection):
-            return left
         values = {"key": SESSIONS_FROM, "host": host}
         rows = SqliteTransaction(connection).rows("unended_sessions", values)
     except apsw.CorruptError:

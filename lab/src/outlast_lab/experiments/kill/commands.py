@@ -25,7 +25,7 @@ from outlast_lab.judge.foreign_reader import Stored
 from outlast_lab.judge.operator_rules import FORCE_MANY
 from outlast_lab.record.history import Call, LineFile, host_seconds
 from outlast_lab.record.recorder import Witness
-from outlast_lab.record.scenarios import half_migrated
+from outlast_lab.record.scenarios import of_an_older_library
 
 KIND = "random command"
 _BY = "shell"
@@ -38,7 +38,7 @@ _KILLED_FOR_THEIR_WORD = 0.4
 
 # The command line stands above the laboratory, which finds it by its name as a shell does.
 _PROGRAM = "outlast.cli.main"
-_VERBS = ("enqueue", "changes", "task", "queue", "store", "worker", "up")
+_VERBS = ("enqueue", "task_changes", "task", "queue", "store", "worker", "up")
 
 
 class Command(NamedTuple):
@@ -62,9 +62,9 @@ def with_tasks(path: str, record: str) -> None:
     one.close()
 
 
-def half_way(path: str, record: str) -> None:
-    """A store whose first opening was killed between two migrations."""
-    half_migrated(Path(path), LineFile(record).write)
+def older(path: str, record: str) -> None:
+    """A store that lacks a migration."""
+    of_an_older_library(Path(path), LineFile(record).write)
 
 
 def run_command(path: str, printed: str, words: list[str]) -> None:
@@ -75,7 +75,7 @@ def run_command(path: str, printed: str, words: list[str]) -> None:
     reload(jobs)
     root = import_module(_PROGRAM).cli
     for verb in _VERBS:
-        import_module(f"outlast.cli.{verb}")
+        import_module(f"outlast.cli.commands.{verb}")
     say([READY, os.getpid()])
     output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(output, 1)
@@ -207,7 +207,7 @@ COMMANDS = {
         _queue_is_paused,
         _pauses,
     ),
-    "store migrate": Command("half_way", ["--store", "STORE", "store", "migrate"], _schema_is_new),
+    "store migrate": Command("older", ["--store", "STORE", "store", "migrate"], _schema_is_new),
     "worker run": Command(
         "stock",
         ["worker", "run", "outlast_lab.experiments.kill.jobs:app", "--name", "w"],
@@ -220,7 +220,7 @@ _NAME = re.compile(rf"{KIND} ({'|'.join(COMMANDS)}) \d+")
 
 ACTS: dict[str, Callable[..., None]] = {
     "with_tasks": with_tasks,
-    "half_way": half_way,
+    "older": older,
     "command": run_command,
 }
 

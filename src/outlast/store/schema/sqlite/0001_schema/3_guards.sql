@@ -85,3 +85,71 @@ WHEN CASE new.status WHEN 'pending' THEN 0 WHEN 'completed' THEN 0 WHEN 'failed'
 BEGIN
     SELECT RAISE(ABORT, 'unknown idempotency key status');
 END;
+
+CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+BEGIN
+    SELECT RAISE(ABORT, 'events are append-only');
+END;
+
+CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'the audit is append-only');
+END;
+
+-- Serving processes sum up now and then, from what they have read. Whoever removes rows sums up
+-- what is left on the spot, by setting `metrics_fold_upto`.
+CREATE TRIGGER metrics_are_folded AFTER UPDATE OF value ON counters
+WHEN new.name = 'metrics_fold_upto'
+BEGIN
+    INSERT INTO metric_pairs (queue, kind)
+    SELECT m.queue, m.kind FROM metric_marks m
+    WHERE m.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+      AND m.pos <= new.value
+      AND NOT EXISTS (SELECT 1 FROM metric_pairs p WHERE p.queue = m.queue AND p.kind = m.kind)
+    GROUP BY m.queue, m.kind ORDER BY min(m.pos)
+    LIMIT max(0, 500 - (SELECT count(*) FROM metric_pairs));
+
+    INSERT INTO metric_rollup (queue, kind, was, became, reason, actor, upto_ms, count, sum_ms)
+    SELECT coalesce(p.queue, 'other'), coalesce(p.kind, 'other'), m.was, m.became, m.reason,
+           m.actor, m.upto_ms, count(*), sum(m.ms)
+    FROM metric_marks m LEFT JOIN metric_pairs p ON p.queue = m.queue AND p.kind = m.kind
+    WHERE m.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+      AND m.pos <= new.value
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ON CONFLICT DO UPDATE SET count = count + excluded.count, sum_ms = sum_ms + excluded.sum_ms;
+
+    UPDATE counters SET value = max(value, new.value) WHERE name = 'metrics_folded';
+END;
+
+-- Tasks that never moved have nothing to sum up.
+CREATE TRIGGER removed_tasks_were_counted BEFORE DELETE ON tasks
+WHEN old.token > 0 OR old.completed_at IS NOT NULL
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto'
+      AND (SELECT value FROM counters WHERE name = 'metrics_folded')
+          < (SELECT seq FROM sqlite_sequence WHERE name = 'transitions');
+
+    INSERT INTO metric_rollup (queue, kind, was, became, reason, actor, upto_ms, count, sum_ms)
+    SELECT coalesce(p.queue, 'other'), coalesce(p.kind, 'other'), old.status, 'removed', '', '',
+           0, 1, 0
+    FROM (SELECT 1) LEFT JOIN metric_pairs p ON p.queue = old.queue AND p.kind = old.kind
+    WHERE old.completed_at IS NOT NULL
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
+
+CREATE TRIGGER removed_events_were_counted BEFORE DELETE ON events
+WHEN old.pos > (SELECT value FROM counters WHERE name = 'metrics_folded')
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto';
+END;
+
+CREATE TRIGGER removed_runs_were_counted BEFORE DELETE ON recovery_runs
+WHEN EXISTS (SELECT 1 FROM events e
+             WHERE e.kind = 'recovery.completed' AND e.run_id = old.id
+               AND e.pos > (SELECT value FROM counters WHERE name = 'metrics_folded'))
+BEGIN
+    UPDATE counters SET value = (SELECT seq FROM sqlite_sequence WHERE name = 'transitions')
+    WHERE name = 'metrics_fold_upto';
+END;

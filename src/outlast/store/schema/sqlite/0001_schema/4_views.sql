@@ -49,10 +49,12 @@ SELECT k.idempotency_key AS idempotency_key,
        datetime(k.expires_at / 1000, 'unixepoch') AS expires_at
 FROM task_keys k;
 
+-- A beat's task is the one it named, else the first that its worker holds.
 CREATE VIEW worker_heartbeats AS
 SELECT w.name AS worker_id,
-       (SELECT t.id FROM tasks t WHERE t.holder = w.seq AND t.status = 'running'
-        ORDER BY t.seq LIMIT 1) AS task_id,
+       coalesce((SELECT n.id FROM tasks n WHERE n.seq = w.task_seq),
+                (SELECT t.id FROM tasks t WHERE t.holder = w.seq AND t.status = 'running'
+                 ORDER BY t.seq LIMIT 1)) AS task_id,
        strftime('%Y-%m-%dT%H:%M:%fZ', w.beat_at / 1000.0, 'unixepoch') AS timestamp
 FROM workers w
 WHERE w.state = 'alive';
@@ -77,7 +79,7 @@ SELECT row_number() OVER (ORDER BY l.name <> 'default', l.name) AS id,
        l.acquired_at / 1000 AS acquired_at,
        l.expires_at / 1000 AS expires_at,
        l.name AS name
-FROM locks l;
+FROM lock_records l;
 
 CREATE VIEW pending_messages AS
 SELECT t.seq AS id,
@@ -98,11 +100,12 @@ FROM tasks t;
 
 CREATE VIEW schema_version AS
 SELECT '0.30.0' AS version, 'the words of the schema seed' AS description, m.applied_at AS applied_at
-FROM migrations m WHERE m.number = 4
+FROM migrations m WHERE m.number = 1
 UNION ALL
 SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
 
--- Our own two read models: a task as its user sees it, and what a decision about it needs.
+-- Our own read models: a task as its user sees it, what a decision about it needs, and what is
+-- held, counted and audited.
 -- Payload and result come as bytes: a damaged byte may leave no text to be read as one.
 
 CREATE VIEW task_records AS
@@ -127,5 +130,67 @@ FROM tasks t;
 CREATE VIEW task_situations AS
 SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count, t.max_retries,
        t.max_recoveries, t.token, t.holder, t.worker_id, t.unstarted, t.keyed,
-       t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms
+       t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms, t.kind, t.heartbeat_at
 FROM tasks t;
+
+-- The locks that were not given back, those whose time has passed among them.
+CREATE VIEW lock_records AS
+SELECT locks.name, locks.worker_id, locks.token, locks.acquired_at,
+       coalesce(t.lease_expires_at, locks.expires_at) AS expires_at,
+       coalesce(t.lease_expires_mono_ms, locks.expires_mono_ms) AS expires_mono_ms,
+       locks.holder, w.incarnation, w.boot_id, w.host, w.pid, t.id AS task_id
+FROM locks
+LEFT JOIN workers w ON w.seq = locks.holder
+LEFT JOIN tasks t ON t.seq = locks.task_seq AND t.status = 'running' AND t.token = locks.task_token
+WHERE locks.task_seq IS NULL OR t.seq IS NOT NULL;
+
+-- One row for each position that is counted. `ms`: how long an attempt took that ended, how long a
+-- task waited for its first claim, or how long a recovery took.
+CREATE VIEW metric_marks AS
+SELECT m.pos, m.queue, m.kind, m.was, m.became, m.reason, m.actor,
+       coalesce((SELECT b.upto_ms FROM metric_buckets b WHERE b.upto_ms >= m.ms
+                 ORDER BY b.upto_ms LIMIT 1), 0) AS upto_ms,
+       coalesce(m.ms, 0) AS ms
+FROM (SELECT x.pos, t.queue, t.kind, x.from_status AS was, x.to_status AS became, x.reason,
+             CASE x.actor WHEN 'worker' THEN 'worker' WHEN 'system/recovery' THEN 'recovery'
+                          ELSE 'operator' END AS actor,
+             CASE WHEN x.from_status = 'running' THEN
+                 (SELECT max(0, x.at - c.at) FROM transitions c
+                  WHERE c.task_seq = x.task_seq AND c.pos < x.pos AND c.to_status = 'running'
+                  ORDER BY c.pos DESC LIMIT 1)
+             WHEN x.to_status = 'running'
+                  AND NOT EXISTS (SELECT 1 FROM transitions p
+                                  WHERE p.task_seq = x.task_seq AND p.pos < x.pos) THEN
+                 max(0, x.at - max(t.created_at,
+                                   coalesce((SELECT d.due_at FROM task_dues d
+                                             WHERE d.task_seq = t.seq AND d.due_at <= x.at), 0)))
+             END AS ms
+      FROM transitions x CROSS JOIN tasks t ON t.seq = x.task_seq
+      UNION ALL
+      SELECT e.pos, coalesce(e.data ->> '$.queue', ''), coalesce(e.data ->> '$.task_kind', ''), '',
+             e.kind, '', '',
+             CASE e.kind WHEN 'recovery.completed' THEN
+                 (SELECT max(0, e.at - r.started_at) FROM recovery_runs r WHERE r.id = e.run_id)
+             END
+      FROM events e
+      WHERE e.kind IN ('worker.dead', 'task.taken', 'recovery.completed')) m;
+
+-- The audit item by item: each task and each lock that anyone but its holder has moved.
+CREATE VIEW audit_items AS
+SELECT x.pos, x.at, x.actor,
+       CASE WHEN x.actor <> 'system/recovery' THEN 'operator'
+            WHEN x.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END AS source,
+       x.reason AS action, t.id AS subject, x.run_id,
+       json_object('from', x.from_status, 'to', x.to_status, 'worker', x.worker_id,
+                   'attempt', x.attempt, 'error', x.error) AS data
+FROM transitions x INDEXED BY idx_transitions_acts CROSS JOIN tasks t ON t.seq = x.task_seq
+WHERE x.actor <> 'worker'
+UNION ALL
+SELECT e.pos, e.at, coalesce(e.data ->> '$.actor', 'system/recovery'),
+       CASE WHEN e.data ->> '$.actor' IS NOT NULL THEN 'operator'
+            WHEN e.run_id IS NULL THEN 'self_healing' ELSE 'crash_recovery' END,
+       e.kind, coalesce(e.task_id, e.data ->> '$.lock'), e.run_id,
+       iif(e.worker_id IS NULL, e.data, json_set(e.data, '$.worker', e.worker_id))
+FROM events e
+WHERE e.kind IN ('lock.expired', 'lock.freed', 'lock.released')
+   OR e.kind IN ('task.parked', 'task.unparked') AND e.data ->> '$.actor' IS NOT NULL;

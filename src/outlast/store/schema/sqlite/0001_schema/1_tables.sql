@@ -41,6 +41,15 @@ CREATE TABLE workers (
     beat_at       INTEGER NOT NULL,
     beat_mono_ms  INTEGER NOT NULL,
     ended_at      INTEGER,
+    -- What its last beat said: the task it is at, how far it is, what it serves, what is stuck.
+    task_seq      INTEGER REFERENCES tasks (seq) ON DELETE SET NULL,
+    progress      TEXT,
+    serves        TEXT,
+    stuck         TEXT,
+    -- What it had used at its last beat, and how often the kernel had run out of memory when it
+    -- registered: what can be known of its death afterwards.
+    peak_memory_bytes INTEGER,
+    oom_kills     INTEGER,
     UNIQUE (incarnation, name),
     CONSTRAINT worker_state CHECK (
         CASE state WHEN 'alive' THEN ended_at IS NULL
@@ -88,6 +97,8 @@ CREATE TABLE tasks (
     error                 TEXT,
     payload               TEXT,
     result                TEXT,
+    -- Whether a held task waits for the approval of its recovery, or somebody parked it otherwise.
+    held_by_recovery      INTEGER,
     -- A sum of columns is NULL when any of them is, and coalesce() is NULL only when all are:
     -- two cheap tests in place of a dozen, evaluated on every write of a row.
     CONSTRAINT task_is_whole CHECK (
@@ -129,6 +140,22 @@ CREATE TABLE blobs (
     PRIMARY KEY (task_seq, part)
 ) STRICT;
 
+-- When tasks that were delayed at their enqueue fell due first: `not_before` tells it only until they
+-- come back, and what was counted once must not be counted as something else later.
+CREATE TABLE task_dues (
+    task_seq INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    due_at   INTEGER NOT NULL
+) STRICT;
+
+-- Where tasks came from and who was at them last, in the words of W3C Trace Context; only tasks
+-- that somebody traces have a row.
+CREATE TABLE task_traces (
+    task_seq            INTEGER PRIMARY KEY REFERENCES tasks (seq) ON DELETE CASCADE,
+    traceparent         TEXT,
+    tracestate          TEXT,
+    attempt_traceparent TEXT
+) STRICT;
+
 -- Append-only, one row a move; doubles as the outbox of task events. Its AUTOINCREMENT counter
 -- never falls and is the one counter of the whole event stream.
 CREATE TABLE transitions (
@@ -142,7 +169,14 @@ CREATE TABLE transitions (
     token       INTEGER NOT NULL,
     worker_id   TEXT,
     error       TEXT,
-    at          INTEGER NOT NULL
+    at          INTEGER NOT NULL,
+    -- How an attempt in a process of its own ended.
+    exit_signal INTEGER,
+    peak_memory_bytes INTEGER,
+    -- Which run moved the task; the report of recovery derives its list from it.
+    run_id      INTEGER,
+    -- For what the task was parked by the move, if it was: only so does the stream tell of a hold.
+    parked      TEXT
 ) STRICT;
 
 CREATE TABLE task_checkpoints (
@@ -178,5 +212,116 @@ CREATE TABLE locks (
     token           INTEGER NOT NULL,
     acquired_at     INTEGER NOT NULL,
     expires_at      INTEGER NOT NULL,
-    expires_mono_ms INTEGER NOT NULL
+    expires_mono_ms INTEGER NOT NULL,
+    -- A lock may go with a lease: then it is held as long as that lease, and ends with it.
+    task_seq        INTEGER,
+    task_token      INTEGER
 ) STRICT, WITHOUT ROWID;
+
+-- Each opening to serve is a run: what it found and did, and the mirror of its session marker.
+CREATE TABLE recovery_runs (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    incarnation   TEXT NOT NULL,
+    pid           INTEGER NOT NULL,
+    host          TEXT NOT NULL,
+    boot_id       TEXT NOT NULL,
+    trigger       TEXT NOT NULL,
+    started_at    INTEGER NOT NULL,
+    completed_at  INTEGER,
+    session_ended_at INTEGER,
+    previous      TEXT NOT NULL,
+    crashed_at    INTEGER,
+    put_back      INTEGER NOT NULL DEFAULT 0,
+    failed        INTEGER NOT NULL DEFAULT 0,
+    held          INTEGER NOT NULL DEFAULT 0,
+    skipped       INTEGER NOT NULL DEFAULT 0,
+    found_running INTEGER NOT NULL DEFAULT 0,
+    wal_bytes     INTEGER,
+    wal_frames    INTEGER,
+    details       TEXT NOT NULL DEFAULT '{}',
+    -- Whether it has anything to tell, so that the newest such is found among the empty ones.
+    has_findings  INTEGER NOT NULL DEFAULT 0,
+    CONSTRAINT run_previous CHECK (
+        CASE previous WHEN 'clean' THEN 1 WHEN 'unclean' THEN 1 WHEN 'none' THEN 1
+                      WHEN 'in use' THEN 1 ELSE 0 END)
+) STRICT;
+
+-- What happened and is no task's move. Its positions are drawn from the counter of transitions, so
+-- that both are one ordered stream.
+CREATE TABLE events (
+    pos         INTEGER PRIMARY KEY,
+    kind        TEXT NOT NULL,
+    incarnation TEXT,
+    worker_id   TEXT,
+    run_id      INTEGER,
+    data        TEXT NOT NULL DEFAULT '{}',
+    at          INTEGER NOT NULL,
+    -- Some events are about one task, such as its parking, and come after its creation.
+    task_seq    INTEGER,
+    task_id     TEXT
+) STRICT;
+
+-- Who did what: recovery runs, healing passes, and every act of an operator, by name.
+CREATE TABLE audit (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    at      INTEGER NOT NULL,
+    actor   TEXT NOT NULL,
+    source  TEXT NOT NULL,
+    action  TEXT NOT NULL,
+    status  TEXT NOT NULL,
+    subject TEXT,
+    run_id  INTEGER,
+    data    TEXT NOT NULL DEFAULT '{}',
+    CONSTRAINT audit_status CHECK (CASE status WHEN 'succeeded' THEN 1 WHEN 'failed' THEN 1 ELSE 0 END)
+) STRICT;
+
+-- How far each named subscriber is in the stream: its last position, and the last task whose
+-- creation it was told, since creations have no row of their own there; and up to which position
+-- it was told that parts are gone. A name that was forgotten and begun anew has another `born`.
+CREATE TABLE cursors (
+    name       TEXT PRIMARY KEY,
+    born       INTEGER NOT NULL,
+    pos        INTEGER NOT NULL,
+    task_seq   INTEGER NOT NULL,
+    forgotten  INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    moved_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Numbers that only rise: what no row would show afterwards.
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Metrics. Counts must outlive the rows they were counted from, and a scrape must not read a long
+-- history: up to position `metrics_folded` of the stream everything is summed up in metric_rollup,
+-- the rest is summed up by whoever looks, from the same view.
+
+-- How far upwards each bucket of a histogram reaches; the last one has no end.
+CREATE TABLE metric_buckets (upto_ms INTEGER PRIMARY KEY) STRICT;
+INSERT INTO metric_buckets (upto_ms) VALUES
+    (10), (50), (100), (250), (500), (1000), (2500), (5000), (10000), (30000), (60000), (300000),
+    (900000), (3600000), (14400000), (86400000), (9223372036854775807);
+
+-- The queues and kinds that have series of their own, so that these are never too many.
+CREATE TABLE metric_pairs (
+    queue TEXT NOT NULL,
+    kind  TEXT NOT NULL,
+    PRIMARY KEY (queue, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE metric_rollup (
+    queue   TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    was     TEXT NOT NULL,
+    became  TEXT NOT NULL,
+    reason  TEXT NOT NULL,
+    actor   TEXT NOT NULL,
+    upto_ms INTEGER NOT NULL,
+    count   INTEGER NOT NULL,
+    sum_ms  INTEGER NOT NULL,
+    PRIMARY KEY (queue, kind, was, became, reason, actor, upto_ms)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO counters (name, value) VALUES ('metrics_folded', 0), ('metrics_fold_upto', 0);
