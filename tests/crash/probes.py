@@ -35,16 +35,20 @@ def all_probes(folder: Path = SOURCE) -> set[str]:
 
 
 def _contexts(call: ast.Call) -> Iterator[str]:
-    """The first argument of `anything._write(...)` and of `…writer.run(...)`."""
+    """The first argument of `anything._write(...)` and of `…writer.run(...)`, and what follows the
+    queue in `Operation(...)`."""
+    place = 0
     match call.func:
-        case ast.Attribute(attr="_write" | "_submit") | ast.Name(id="Operation"):
+        case ast.Attribute(attr="_write" | "_submit"):
             pass
+        case ast.Name(id="Operation"):
+            place = 1
         case ast.Attribute(value=ast.Attribute(attr=owner) | ast.Name(id=owner), attr="run"):
             if not owner.endswith("writer"):
                 return
         case _:
             return
-    match call.args[0]:
+    match call.args[place]:
         case ast.Constant(value=str(context)):
             yield context
         case ast.Name(id="context"):

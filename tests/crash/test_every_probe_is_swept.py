@@ -27,12 +27,13 @@ def test_literal_probes_and_the_contexts_of_writes_are_found() -> None:
 probe("a.b")
 _probe.probe(f"{context}.begun")
 self._write("enqueue", operation)
+Operation(self._queue, "settle", operation)
 self._writer.run("heal", operation)
 writer.run("flush", operation)
 self._database.writer.run(context, operation)
 tx.run("a_statement")
 """
-    assert probes_in(text) == ({"a.b"}, {".begun"}, {"enqueue", "heal", "flush"})
+    assert probes_in(text) == ({"a.b"}, {".begun"}, {"enqueue", "settle", "heal", "flush"})
 
 
 @pytest.mark.parametrize("text", ["probe(name)", "self._write(name + '!', f)"])

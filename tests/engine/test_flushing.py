@@ -23,9 +23,9 @@ class Flushes(list[str]):
 
     def wait_for(self, count: int, app: Outlast) -> None:
         """Until so many have come and the last is over."""
-        flusher = store_of(app).engine._flusher
+        queue = store_of(app).tasks._access.queue
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while len(self) < count or flusher._is_called:
+        while len(self) < count or queue.under_way is not None:
             assert time.monotonic() < deadline, f"{len(self)} flushes instead of {count}"
             time.sleep(0.001)
 

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -135,7 +136,7 @@ def _once(broken: Callable[[str, object], None], writer: Writer) -> Callable[[st
 def test_callers_that_come_together_are_one_statement_as_well(
     trace: Trace, app: Outlast, database: Path
 ) -> None:
-    acts = [lambda n=n: app.enqueue("work", id=f"{n}").id for n in range(9)]  # type: ignore[misc]
+    acts = [partial(_id_of_new, app, f"{n}") for n in range(9)]
     app.open()
     with trace.listening() as ran, queued_behind_a_lock(app, database, acts) as answers:
         pass
@@ -143,6 +144,10 @@ def test_callers_that_come_together_are_one_statement_as_well(
     assert answers == [f"{n}" for n in range(9)]
     assert len(texts) == 3, "the first one's, tried again for a busy store; one for the others"
     assert sorted(task.id for task in app.tasks()) == answers
+
+
+def _id_of_new(app: Outlast, task_id: str) -> str:
+    return app.enqueue("work", id=task_id).id
 
 
 def test_a_twin_among_those_who_come_together_is_refused_alone(
@@ -154,7 +159,7 @@ def test_a_twin_among_those_who_come_together_is_refused_alone(
         except InvalidInput as error:
             return str(error)
 
-    acts = [lambda n=n: twin(n) for n in range(6)]  # type: ignore[misc]
+    acts = [partial(twin, n) for n in range(6)]
     app.open()
     with queued_behind_a_lock(app, database, acts) as answers:
         pass

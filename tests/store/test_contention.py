@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -174,7 +174,7 @@ def test_claimers_in_one_group_get_one_each(app: Outlast, database: Path) -> Non
 
 @contextmanager
 def queued_behind_a_lock(
-    app: Outlast, database: Path, acts: list[Callable[[], Any]]
+    app: Outlast, database: Path, acts: Sequence[Callable[[], Any]]
 ) -> Iterator[list[Any]]:
     """The first waits for the write lock, the others for the first; then the lock is let go."""
     queue = store_of(app).tasks._access.queue

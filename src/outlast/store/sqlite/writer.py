@@ -95,7 +95,7 @@ class Writer:
                 if began_at > self._guard.recent_until:
                     self._guard.check_files()
                 self._batch = batch
-                if not self._is_one_statement(batch):
+                if not self._is_one_statement(batch, began_at):
                     self._run_transactions(batch, began_at)
             finally:
                 self._batch = self._nobodys
@@ -110,7 +110,7 @@ class Writer:
             self._mutex.release()
         batch.succeed()
 
-    def _is_one_statement(self, batch: Batch) -> bool:
+    def _is_one_statement(self, batch: Batch, began_at: float) -> bool:
         """Whether the batch is done by one statement, which is a transaction by itself.
 
         An error before the commit is sent means that nothing is stored, and the usual way is taken
@@ -132,8 +132,9 @@ class Writer:
             else:
                 self.tx.run_rows_at_once(name, rows, first)
         except apsw.Error as error:
-            if not batch.commit_sent or isinstance(error, apsw.ProtocolError):
-                batch.commit_sent = False
+            if not self._was_sent(batch, error):
+                if isinstance(error, _IN_THE_WAY):
+                    self._patience(began_at).nap()
                 return False
             batch.conclude(error)
         for member, answer in zip(batch.members, answers, strict=True):
@@ -186,22 +187,31 @@ class Writer:
                 self.tx.control("BEGIN IMMEDIATE")
                 return
             except _IN_THE_WAY:
+                patience = patience or self._patience(began_at)
                 self.retries += 1
-            patience = patience or Patience(self._limits_seconds, self._guard.blocker_pid, began_at)
             patience.nap()
+
+    def _patience(self, began_at: float) -> Patience:
+        return Patience(self._limits_seconds, self._guard.blocker_pid, began_at)
 
     def _commit(self, batch: Batch, members: Members) -> None:
         try:
             self.tx.control("COMMIT")
         except BaseException as error:
-            if self.connection.in_transaction or isinstance(error, apsw.ProtocolError):
-                # Only what never began to be committed is still open; and SQLite asks for a mark
-                # before it writes anything.
-                batch.commit_sent = False
-            if not batch.commit_sent:
+            if not self._was_sent(batch, error):
                 raise
             for member in members:
                 member.doubt(error)
+
+    def _was_sent(self, batch: Batch, error: BaseException) -> bool:
+        """Whether a commit that raised may be durable all the same.
+
+        Only what never began to be committed is still open; and for a reader's mark in the
+        wal-index, which a ProtocolError is about, SQLite asks before it writes anything.
+        """
+        if self.connection.in_transaction or isinstance(error, apsw.ProtocolError):
+            batch.commit_sent = False
+        return batch.commit_sent
 
     def _run_exclusively(self, operation: Operation[Any]) -> None:
         """Something that manages its own transaction, such as a flush, under the gate."""
