@@ -21,7 +21,8 @@ from outlast.store.new_tasks import NewTask
 from outlast.store.ops.enqueue import INLINE_BYTES
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import connect
-from outlast.store.transaction import Row, Transaction, Values, chunks
+from outlast.store.sqlite.transaction import SqliteTransaction
+from outlast.store.transaction import Row, Values, chunks
 
 TASKS = 2_000
 BATCH = 100
@@ -145,20 +146,20 @@ def new_rows() -> list[Row]:
     return [(f"018f-{number:08d}", *task[1:]) for number in range(TASKS)]
 
 
-def insert(tx: Transaction, rows: list[Row]) -> None:
+def insert(tx: SqliteTransaction, rows: list[Row]) -> None:
     tx.connection.execute("BEGIN IMMEDIATE")
     for part in chunks(len(rows)):
         tx.run_rows_at_once("add_tasks", rows[part], (INLINE_BYTES,))
     tx.connection.execute("COMMIT")
 
 
-def register(tx: Transaction) -> int:
+def register(tx: SqliteTransaction) -> int:
     host = {"host": "h", "boot_id": "b", "pid": 1, "pid_started": 1, "pid_namespace": "n"}
     file = {"incarnation": "i", "name": "w", "lock_file": "f", "lock_inode": 1}
     return int(tx.value("register_worker", host | file | {"now": 1, "mono": 1, "oom_kills": None}))
 
 
-def drain(tx: Transaction, holder: int) -> None:
+def drain(tx: SqliteTransaction, holder: int) -> None:
     """Claim a hundred, complete a hundred, until nothing is left; each in a transaction."""
     claiming = {
         "holder": holder, "worker": "w", "token_floor": 0, "unstarted": 0, "lease_ms": 300_000,
@@ -178,7 +179,7 @@ def drain(tx: Transaction, holder: int) -> None:
         tx.connection.execute("COMMIT")
 
 
-def claim(tx: Transaction, terms: Values) -> list[int]:
+def claim(tx: SqliteTransaction, terms: Values) -> list[int]:
     tx.connection.execute("BEGIN IMMEDIATE")
     seqs = [row[0] for row in tx.rows("ready_any", {"queue": "default", "limit": BATCH})]
     if seqs:
@@ -194,7 +195,7 @@ def measure(folder: Path, name: str) -> Halves:
     """One block: a new file, a bulk insert, and the drain of it."""
     path = folder / "work.db"
     connection = make_store(path, name)
-    tx = Transaction(connection)
+    tx = SqliteTransaction(connection)
     holder = register(tx)
     rows = new_rows()
     gc.collect()

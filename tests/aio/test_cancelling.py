@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, LeaseLost, Outlast, TaskNotFound
-from tests.store.hand import Hand, store_of
+from tests.store.hand import Hand, engine_of, store_of
 from tests.support.foreign import assert_sound, foreign_statuses
 
 SOON_SECONDS = 60.0
@@ -174,7 +174,7 @@ def test_a_claim_cancelled_while_it_gives_back_still_gives_back(aio: AsyncOutlas
 def test_a_claim_that_waits_for_work_can_be_cancelled_and_leaves_no_ear(aio: AsyncOutlast) -> None:
     async def scene() -> None:
         await aio.open()
-        wakeups = store_of(aio._app).engine._wakeups
+        wakeups = engine_of(aio._app)._wakeups
 
         def ears() -> int:
             return sum(one._ear is not None for one in wakeups._waiters)

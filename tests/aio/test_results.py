@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from outlast.store.sqlite.reads import SqliteReads
 
 from outlast import (
     AsyncOutlast,
@@ -18,6 +17,7 @@ from outlast import (
     TaskNotFound,
 )
 from outlast.store import change_watch
+from outlast.store.ops.tasks import Tasks
 from tests.aio.test_cancelling import until
 from tests.support.children import Child
 
@@ -72,13 +72,13 @@ def test_a_thousand_coroutines_share_one_watch(
     aio: AsyncOutlast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    look = SqliteReads.ended_among
+    look = Tasks.ended_among
 
-    def counted(self: SqliteReads, task_ids: Sequence[str]) -> list[str]:
+    def counted(self: Tasks, task_ids: Sequence[str]) -> list[str]:
         looked.append(len(task_ids))
         return look(self, task_ids)
 
-    monkeypatch.setattr(SqliteReads, "ended_among", counted)
+    monkeypatch.setattr(Tasks, "ended_among", counted)
 
     async def scene() -> None:
         ids = await aio.enqueue_many("work", range(CROWD))

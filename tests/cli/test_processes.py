@@ -36,7 +36,7 @@ def _loaded_by(folder: Path, *words: str | Path) -> set[str]:
 def test_the_help_loads_neither_the_store_nor_the_commands(tmp_path: Path) -> None:
     loaded = _loaded_by(tmp_path, "--help")
     assert "outlast.cli.main" in loaded
-    assert not loaded & {"apsw", "rich", "asyncio", "outlast.store.sqlite.store"}
+    assert not loaded & {"apsw", "rich", "asyncio", "outlast.store.store"}
     assert not {name for name in loaded if name.startswith("outlast.cli.t") and "text" not in name}
 
 

@@ -53,7 +53,7 @@ def test_every_id_that_was_acknowledged_is_found_after_kill_9(database: Path) ->
 def _dies_inside_a_transaction_with_spilled_pages(path: str) -> None:
     from outlast import Outlast, probes
     from outlast.testing import ManualClock
-    from tests.store.hand import store_of
+    from tests.store.hand import engine_of
     from tests.support.childside import die, say
 
     app = Outlast(path, clock=ManualClock())
@@ -62,7 +62,7 @@ def _dies_inside_a_transaction_with_spilled_pages(path: str) -> None:
     say(app.path.with_name("work.db-wal").stat().st_size)
     probes.arm(lambda name: die() if name == "enqueue.written" else None)
     # The writer keeps its pages in memory as long as it can; here it cannot.
-    store_of(app).engine._database.writer._connection.pragma("cache_size", 10)
+    engine_of(app)._database.writer.connection.pragma("cache_size", 10)
     app.enqueue_many("work", ["open" + "x" * 1900] * 3000, id=[f"o-{n}" for n in range(3000)])
 
 

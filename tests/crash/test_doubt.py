@@ -124,10 +124,10 @@ def test_a_settle_with_a_doubtful_grant_raises_and_never_answers_false(used: Out
     with pytest.raises(OutcomeUnknown):
         used.claim("w")
     given_back = used._handle.serve().store
-    doubtful = list(given_back._holding.doubtful)  # type: ignore[attr-defined]
+    doubtful = list(given_back.engine.presence.own.doubtful)
     (lease,) = used.claim("w")
     with pytest.raises(LeaseLost):
-        given_back.settle(doubtful, used._handle.now())
+        given_back.leases.settle(doubtful, used._handle.now())
     assert lease.complete()
 
 

@@ -118,7 +118,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
     import threading
 
     from outlast import Outlast, StoreError, probes
-    from outlast.store.sqlite import registry
+    from outlast.store import opening
     from tests.support.childside import say
 
     inside, go_on = threading.Event(), threading.Event()
@@ -134,7 +134,7 @@ def _forks_in_the_middle(path: str, ends_in_time: bool) -> None:
         # What registers last is called first: the fork has begun, and Outlast waits next.
         os.register_at_fork(before=go_on.set)
     else:
-        registry.FORK_PATIENCE_SECONDS = 0.05
+        opening.FORK_PATIENCE_SECONDS = 0.05
     probes.arm(pause)
     thread = threading.Thread(target=lambda: app.enqueue("work", id="under way"))
     thread.start()

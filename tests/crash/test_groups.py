@@ -29,7 +29,7 @@ from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
 from outlast_lab.record.recorder import Witness
 from tests.crash.test_crowd import drain, refusals_but_of_lost_leases
-from tests.store.hand import store_of
+from tests.store.hand import engine_of
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 from tests.support.grouping import PATIENCE_SECONDS, in_one_group
@@ -117,7 +117,7 @@ def test_a_database_that_is_full_fails_who_needs_the_space_and_nobody_else(
     app: Outlast, database: Path, passed: list[str]
 ) -> None:
     app.open()
-    writer = store_of(app).engine._database.writer._connection
+    writer = engine_of(app)._database.writer.connection
     small = [adding(app, f"small {n}") for n in range(8)]
     large = adding(app, "large", payload="x" * 400_000)
     app.enqueue("work", id="before")
@@ -137,7 +137,7 @@ def _forms_a_group_on_a_failing_disk(
     """Between two probes the log cannot be written; a small cache writes it early."""
     from outlast import OutcomeUnknown, Outlast, probes
     from outlast_lab.experiments.kill.writes import watch_writes
-    from tests.store.hand import store_of
+    from tests.store.hand import engine_of
     from tests.support.childside import say
     from tests.support.grouping import in_one_group
 
@@ -155,7 +155,7 @@ def _forms_a_group_on_a_failing_disk(
 
     watch_writes(spoil)
     app = Outlast(path).open()
-    store_of(app).engine._database.writer._connection.pragma("cache_size", 50)
+    engine_of(app)._database.writer.connection.pragma("cache_size", 50)
     probes.arm(look)
     answers = in_one_group(
         app,

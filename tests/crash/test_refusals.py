@@ -21,7 +21,7 @@ from outlast import (
     StoreUnwritable,
 )
 from outlast.store.sqlite.connect import guard_version
-from tests.store.hand import store_of
+from tests.store.hand import engine_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
 from tests.support.sitting import sits_in_a_transaction
@@ -251,7 +251,7 @@ def test_a_process_that_cannot_see_its_open_files_is_refused_in_words(
 
     with Outlast(database) as app, monkeypatch.context() as starved:
         starved.setattr("outlast.host.kernel.descriptor_of", fails)
-        guard = store_of(app.open())._database.guard
+        guard = engine_of(app.open())._database.guard
         guard._descriptors.clear()
         guard._questions = None
         with pytest.raises(StoreError, match="cannot see its own open files"):

@@ -108,12 +108,12 @@ def _takes_everybody_for_dead(path: str) -> None:
     """What a detector does that cannot see a lock, in a container of its own for instance."""
     from outlast import Outlast, Settings
     from outlast.domain.orphans import Sign
+    from outlast.store.presence import NOT_WHOLE
     from outlast.store.records import Healed
-    from outlast.store.sqlite.presence import peers
-    from outlast.store.sqlite.presence.worker_lock_file import NOT_WHOLE
+    from outlast.store.sqlite.presence import presence
     from tests.support.childside import say
 
-    vars(peers)["sign_of"] = lambda peer, folder: (Sign.PROCESS_GONE, NOT_WHOLE)
+    vars(presence)["sign_of"] = lambda peer, folder: (Sign.PROCESS_GONE, NOT_WHOLE)
     # Else its detector makes the mistake before the call that tells of it.
     alone = Settings(detection_interval_seconds=0)
     app = Outlast(path, settings=alone, recovery=lambda session: Healed(0, 0, ()))

@@ -6,7 +6,7 @@ from typing import Any
 
 from outlast import Outlast
 from outlast.store.sqlite.wal import PAGE_BYTES
-from tests.store.hand import store_of
+from tests.store.hand import engine_of
 
 MakeApp = Callable[..., Outlast]
 
@@ -19,4 +19,4 @@ def log_bytes(app: Outlast) -> int:
 
 
 def writer_of(app: Outlast) -> Any:
-    return store_of(app).engine._database.writer
+    return engine_of(app)._database.writer

@@ -59,7 +59,7 @@ def test_a_flush_that_fails_fails_no_commit(database: Path) -> None:
 def test_what_another_process_has_moved_is_not_moved_again(make_app: MakeApp) -> None:
     app = make_app(flush_pages=NEVER)
     app.enqueue_many("work", range(500))
-    sqlite = writer_of(app)._connection
+    sqlite = writer_of(app).connection
     frames = log_bytes(app) // FRAME_BYTES
     assert flush_what_is_due(sqlite, "passive", frames + 1) is None
     assert flush_what_is_due(sqlite, "passive", frames) == (False, frames, frames)

@@ -90,7 +90,7 @@ def test_the_log_is_flushed_at_1000_pages_and_emptied_at_64_mib_and_every_commit
     assert settings.wal_limit_bytes == 64 * 1024 * 1024
     assert settings.synchronous == "full"
     app.open()
-    assert writer_of(app)._connection.pragma("synchronous") == 2
+    assert writer_of(app).connection.pragma("synchronous") == 2
 
 
 @pytest.mark.proves("INT-25", "INT-36")
@@ -193,7 +193,7 @@ def test_sqlites_own_flushing_is_off(make_app: MakeApp, watch: Watch) -> None:
     app = make_app(flush_pages=NEVER)
     flushes = watch(app)
     before = os.stat(app.path).st_size
-    assert writer_of(app)._connection.pragma("wal_autocheckpoint") == 0
+    assert writer_of(app).connection.pragma("wal_autocheckpoint") == 0
     while writer_of(app).wal_pages < 3000:
         app.enqueue("work", "x" * 500_000)
     assert os.stat(app.path).st_size == before

@@ -11,7 +11,6 @@ from typing import Any
 
 import apsw
 import pytest
-from outlast.store.sqlite.serving import Serving
 
 from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
 from outlast.app import claim
@@ -19,6 +18,7 @@ from outlast.clock import Instant
 from outlast.maintenance.recovery import recover
 from outlast.store.records import FlushResult
 from outlast.store.session import Session
+from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 
@@ -167,15 +167,15 @@ def test_a_claim_in_the_moment_of_leaving_is_refused(
     session = app._handle.serve()
     request = claim.request_for("w", 1, "default", kinds=None, group=None)
     refusals: list[str] = []
-    real = Serving.flush_wal
+    real = Store.flush_wal
 
-    def claim_first(self: Serving, mode: str) -> FlushResult:
+    def claim_first(self: Store, mode: str) -> FlushResult:
         with pytest.raises(StoreError) as caught:
             claim.claim(session, request, None)
         refusals.append(str(caught.value))
         return real(self, mode)
 
-    monkeypatch.setattr(Serving, "flush_wal", claim_first)
+    monkeypatch.setattr(Store, "flush_wal", claim_first)
     app.close()
     assert refusals == ["this store is being closed; open it again"]
     assert set(foreign_statuses(database).values()) == {"pending"}
@@ -233,7 +233,7 @@ def test_a_renewal_never_shortens_a_lease(app: Outlast, clock: ManualClock) -> N
     clock.step_utc(-3600)
     lease.renew()
     assert app.get("t").lease_expires_at == before
-    assert lease.session.store.renew([lease.grant], clock.now(), 1000) == [True]
+    assert lease.session.store.leases.renew([lease.grant], clock.now(), 1000) == [True]
     clock.advance("9m")
     assert app.heal().entries_reclaimed == 0
     clock.advance("1m")

@@ -8,7 +8,7 @@ import pytest
 from outlast import Cursor, Outlast
 from outlast.clock import Instant
 from outlast.store.ops import cursors
-from outlast.store.store import Store
+from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.transaction import Transaction
 from outlast.testing import ManualClock
 from outlast_lab.inside import store_of
@@ -17,14 +17,8 @@ from tests.events.conftest import DEADLINE_SECONDS, Listener
 DAY = 86_400
 
 
-def _store(app: Outlast) -> Store:
-    found = store_of(app)
-    assert isinstance(found, Store)
-    return found
-
-
 def _needed(app: Outlast, now: Instant, idle_seconds: float) -> Cursor | None:
-    return _store(app).engine.read(
+    return store_of(app).engine.read(
         "asking", lambda tx: cursors.oldest_needed(tx, now, idle_seconds)
     )
 
@@ -33,6 +27,7 @@ def _forget(app: Outlast, *task_ids: str) -> None:
     """What retention will do: remove tasks with their moves, and say so in that transaction."""
 
     def operation(tx: Transaction) -> None:
+        assert isinstance(tx, SqliteTransaction)
         rows = [tx.connection.execute("SELECT seq FROM tasks WHERE id = ?", (one,)).get
                 for one in task_ids]  # fmt: skip
         last = tx.connection.execute(
@@ -41,7 +36,7 @@ def _forget(app: Outlast, *task_ids: str) -> None:
         tx.run("delete_tasks", {"seqs": tx.ids(rows)})
         cursors.note_forgotten(tx, Cursor(int(last), max(rows)))
 
-    _store(app).tasks._access.write("purge", operation)
+    store_of(app).tasks._access.write("purge", operation)
 
 
 def _done(app: Outlast, task_id: str) -> None:
@@ -169,9 +164,9 @@ def test_a_cursor_never_falls_back(app: Outlast, clock: ManualClock) -> None:
     _done(app, "a")
     _attend(app, "audit")
     (before,) = app.subscribers()
-    place = _store(app).events.cursor("audit")
+    place = store_of(app).events.cursor("audit")
     assert place is not None
-    assert not _store(app).events.move_cursor(
+    assert not store_of(app).events.move_cursor(
         "audit", place._replace(cursor=Cursor(1, 0)), clock.now()
     )
     assert app.subscribers() == [before]

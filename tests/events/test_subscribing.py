@@ -10,7 +10,7 @@ import pytest
 from outlast import Event, InvalidInput, Outlast
 from outlast.testing import ManualClock
 from tests.events.conftest import DEADLINE_SECONDS, Listener, short, wait_until
-from tests.store.hand import store_of
+from tests.store.hand import engine_of
 from tests.store.trace import Trace
 
 POLL = "PRAGMA data_version"
@@ -269,11 +269,11 @@ def test_a_slow_subscriber_holds_nothing_while_a_thousand_tasks_come_in(
     with app.subscribe(listener, "slow") as subscription:
         app.enqueue("work", id="first")
         assert listener.entered.wait(DEADLINE_SECONDS)
-        commits = store_of(app).engine._database.writer.commits
+        commits = engine_of(app)._database.writer.commits
         with trace.listening() as ran:
             for _ in range(1000):
                 app.enqueue("work")
-        assert store_of(app).engine._database.writer.commits == commits + 1000
+        assert engine_of(app)._database.writer.commits == commits + 1000
         assert not [one for one in ran if "cursors" in one.text]
         flushed = app.flush_wal("truncate")
         assert not flushed.busy

@@ -98,15 +98,15 @@ def test_a_sign_of_life_between_the_verdict_and_the_taking_wins(
         moves_to_another_host(database, far.pid)
         clock.advance("101s")
         far.asks("advance", "101s")
-        store = store_of(app)
-        put_back = store._heal_batch
+        recovery = store_of(app).recovery
+        put_back = recovery._batch
         signs: list[Any] = []
 
         def breaks_its_silence_first(*arguments: Any) -> Any:
             signs.append(far.asks(sign, *(["t"] if sign == "renew" else [])))
             return put_back(*arguments)
 
-        monkeypatch.setattr(store, "_heal_batch", breaks_its_silence_first)
+        monkeypatch.setattr(recovery, "_batch", breaks_its_silence_first)
         stats = app.heal()
         assert len(signs) == 1
         assert (stats.entries_reclaimed, stats.dead_workers) == (0, ())
@@ -124,15 +124,15 @@ def test_a_renewal_between_finding_a_lease_that_ran_out_and_its_reset_wins(
         assert holder.claims(2, lease="10s") == ["renewed", "lost"]
         clock.advance("10s")
         holder.asks("advance", "10s")
-        store = store_of(app)
-        put_back = store._heal_batch
-        assert store.recovery.is_due(clock.now(), app._patience)
+        recovery = store_of(app).recovery
+        put_back = recovery._batch
+        assert recovery.is_due(clock.now(), app._patience)
 
         def renewed_first(*arguments: Any) -> Any:
             holder.asks("renew", "renewed")
             return put_back(*arguments)
 
-        monkeypatch.setattr(store, "_heal_batch", renewed_first)
+        monkeypatch.setattr(recovery, "_batch", renewed_first)
         assert app.heal().entries_reclaimed == 1
         assert (app.get("renewed").status, app.get("lost").status) == ("running", "pending")
         assert holder.asks("complete", "lost") == "LeaseLost"

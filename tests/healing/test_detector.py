@@ -20,7 +20,7 @@ from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.crash.working import until
 from tests.healing.stage import Holder, crashed_holder, events
-from tests.store.hand import Hand, store_of
+from tests.store.hand import Hand, engine_of, store_of
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 
@@ -100,7 +100,7 @@ def test_an_error_is_told_and_the_next_look_is_taken(
     app.enqueue("work", id="t")
     with crashed_holder(app.path, ["t"]):
         with monkeypatch.context() as broken:
-            broken.setattr(store_of(app), "healing_is_due", fails)
+            broken.setattr(store_of(app).recovery, "is_due", fails)
             assert detector.tick()
         assert "the disk is gone" in caplog.text
         assert detector.tick()
@@ -162,7 +162,7 @@ def test_the_kernel_tells_it_of_a_death_at_once(
 
 
 def _is_watched(app: Outlast) -> bool:
-    return bool(store_of(app).engine._wakeups.deaths._watched)
+    return bool(engine_of(app)._wakeups.exits._watched)
 
 
 def test_a_worker_that_is_gone_before_anybody_could_watch_it_is_found_all_the_same(
@@ -191,9 +191,9 @@ def test_while_nobody_registers_it_only_asks_whether_anything_changed(
         asked.release()
         return changes(store)
 
-    def looks(store: Store) -> bool:
-        looked.append(store)
-        return come(store)
+    def looks(recovery: Recovery) -> bool:
+        looked.append(recovery)
+        return come(recovery)
 
     monkeypatch.setattr(Store, "changes", asks)
     monkeypatch.setattr(Recovery, "peers_have_come", looks)
@@ -212,7 +212,7 @@ def test_what_fails_while_it_asks_who_is_there_is_not_the_end_of_it(
     """Guards the thread: an error of one moment must not leave the process without a detector."""
     failed = threading.Event()
 
-    def fails(store: Store) -> bool:
+    def fails(recovery: Recovery) -> bool:
         failed.set()
         raise StoreError("not now")
 
@@ -321,7 +321,7 @@ def test_a_worker_is_not_dead_while_the_transaction_that_takes_its_tasks_fails(
     app.enqueue("work", id="t")
     with crashed_holder(app.path, ["t"]) as pid:
         with monkeypatch.context() as broken:
-            broken.setattr("outlast.store.ops.recovery.add_event", fails)
+            broken.setattr("outlast.store.ops.recovery.healer.add_event", fails)
             with pytest.raises(DatabaseError, match="no news today"):
                 app.heal()
         row = "SELECT state, ended_at FROM workers WHERE pid = ?"

@@ -110,7 +110,7 @@ def test_expiry_checkpoint_and_move_are_one_transaction(
     clock.advance("10s")
     before = hand.row(ROW)
     with monkeypatch.context() as broken:
-        broken.setattr("outlast.store.ops.recovery.move_alike", fails)
+        broken.setattr("outlast.store.ops.recovery.healer.move_alike", fails)
         with pytest.raises(DatabaseError, match="not today"):
             app.heal()
     assert (hand.row(ROW), app.checkpoints("t")) == (before, [])
@@ -159,7 +159,7 @@ def test_a_task_is_taken_back_at_whatever_stage_its_holder_left_it(
 
 
 @pytest.mark.proves("HEAL-12")
-@pytest.mark.parametrize("broken", ["healing_is_due", "heal"])
+@pytest.mark.parametrize("broken", ["is_due", "heal"])
 def test_healing_that_fails_is_told_once_and_the_claim_goes_on(
     app: Outlast,
     clock: ManualClock,
@@ -173,7 +173,7 @@ def test_healing_that_fails_is_told_once_and_the_claim_goes_on(
     app.enqueue_many("work", range(2), id=["stale", "fresh"])
     app.claim("w", lease="10s")
     clock.advance("10s")
-    monkeypatch.setattr(store_of(app), broken, fails)
+    monkeypatch.setattr(store_of(app).recovery, broken, fails)
     assert [one.task_id for one in app.claim("w")] == ["fresh"]
     warnings = [one for one in caplog.records if one.levelname == "WARNING"]
     assert len(warnings) == 1

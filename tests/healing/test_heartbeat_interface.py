@@ -125,13 +125,13 @@ def test_a_beat_that_comes_before_the_word_is_written_wins(
         clock.advance("91s")
         holder.asks("advance", "91s")
         (stale,) = app.stale_workers()
-        put_back = store_of(app)._heal_batch
+        put_back = store_of(app).recovery._batch
 
         def beats_first(*arguments: Any) -> Any:
             holder.asks(sign, *(["t"] if sign == "renew" else []))
             return put_back(*arguments)
 
-        monkeypatch.setattr(store_of(app), "_heal_batch", beats_first)
+        monkeypatch.setattr(store_of(app).recovery, "_batch", beats_first)
         assert app.mark_dead(stale.incarnation) is None
         assert (app.get("t").status, events(database)) == ("running", [])
         assert holder.asks("complete", "t") is True

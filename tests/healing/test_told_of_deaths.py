@@ -16,8 +16,8 @@ from outlast.store.sqlite.presence.exits import MOST_WATCHED, ExitWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.wakeups.listener import SocketListener
 from outlast.store.sqlite.wakeups.notify import Wakeups
-from outlast.store.topics import LOOKING_FOR_WORK
-from tests.store.hand import store_of
+from outlast.store.topics import LOOKING_FOR_WORK, NOBODY
+from tests.store.hand import engine_of
 from tests.support.children import Child
 
 
@@ -56,9 +56,11 @@ def test_a_death_is_told_to_everybody_who_waits_and_to_each_once(
     wakeups: Wakeups, mortal: Child
 ) -> None:
     """A worker that does not heal must not keep it from the detector."""
-    ears: list[SocketListener] = [wakeups.listener(LOOKING_FOR_WORK), wakeups.death_waiter()]
+    ears: list[SocketListener] = [
+        wakeups.listener(topics, for_exits=True) for topics in (LOOKING_FOR_WORK, NOBODY)
+    ]
     reads, writes = os.pipe()
-    wakeups.deaths.watch([peer_of(mortal)])
+    wakeups.exits.watch([peer_of(mortal)])
     mortal.kill()
     assert [ear.wait(10, reads) for ear in ears] == [True, True]
     assert [ear.wait(0, reads) for ear in ears] == [False, False]
@@ -77,11 +79,11 @@ def test_signals_of_those_whom_others_buried_do_not_crowd_out_the_next(mortal: C
 
 
 def _mutex_of_the_watch(app: Outlast) -> Any:
-    return store_of(app).engine._wakeups.deaths._mutex
+    return engine_of(app)._wakeups.exits._mutex
 
 
 def _mutex_of_the_lock_file(app: Outlast) -> Any:
-    return store_of(app).engine._own.own().lock_file._mutex
+    return engine_of(app)._own.own().lock_file._mutex
 
 
 @pytest.mark.parametrize("mutex_of", [_mutex_of_the_watch, _mutex_of_the_lock_file])

@@ -114,14 +114,14 @@ def test_a_lock_that_was_prolonged_while_it_was_found_is_kept(
 ) -> None:
     add_lock(hand, "prolonged", clock, 1, None)
     clock.advance("1s")
-    store = store_of(app)
-    put_back = store._heal_batch
+    recovery = store_of(app).recovery
+    put_back = recovery._batch
 
     def prolonged_first(context: str, operation: object) -> object:
         hand.run("UPDATE locks SET expires_at = expires_at + 1, token = 2")
         return put_back(context, operation)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store, "_heal_batch", prolonged_first)
+    monkeypatch.setattr(recovery, "_batch", prolonged_first)
     assert app.heal().locks_cleaned == 0
     assert lock_names(hand) == ["prolonged"]
 

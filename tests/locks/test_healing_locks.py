@@ -28,7 +28,7 @@ def test_a_healer_that_saw_an_expired_lock_does_not_free_it_under_its_next_holde
     app.lock("x", ttl=10, holder="first").acquire()
     clock.advance(10)
     store = store_of(app)
-    looker = Looker(store.engine._folder, store.engine.presence.own_id, clock.now(), PATIENCE)
+    looker = Looker(store.engine.presence, clock.now(), PATIENCE)
     looked = store.engine.read("looking", looker.look)
     assert looked.to_free(clock.now()) == 1
     second = app.lock("x", ttl=10, holder="second")
@@ -50,7 +50,7 @@ def test_a_renewal_that_comes_before_the_healer_writes_wins(
     lock.acquire()
     store, later = store_of(app), ManualClock()
     later.advance(10)
-    looker = Looker(store.engine._folder, store.engine.presence.own_id, later.now(), PATIENCE)
+    looker = Looker(store.engine.presence, later.now(), PATIENCE)
     looked = store.engine.read("looking", looker.look)
     clock.advance(9)
     assert lock.extend(10)

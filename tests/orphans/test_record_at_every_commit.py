@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, probes
-from outlast.store.ops import loss_causes
+from outlast.store.ops.recovery import loss_causes
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import by_hand, killed, markers_of
 from tests.store.hand import Hand

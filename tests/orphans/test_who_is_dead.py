@@ -9,7 +9,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.host import kernel
-from outlast.store.ops import loss_causes
+from outlast.store.ops.recovery import loss_causes
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import ELSEWHERE, holding, killed, stranger

@@ -134,7 +134,7 @@ def test_a_first_claim_in_the_middle_of_a_pass_is_not_taken_for_somebody_elses(
     app = make_app(exclusive=True)
     app.enqueue("work", id="t")
     leases: list[Lease] = []
-    look = "outlast.store.ops.recovery.judged_peers"
+    look = "outlast.store.ops.recovery.healer.judged_peers"
 
     def claims_meanwhile(*arguments: Any) -> Any:
         thread = threading.Thread(target=lambda: leases.extend(app.claim("w")))

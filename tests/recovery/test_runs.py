@@ -8,8 +8,8 @@ import pytest
 
 from outlast import Batch, Outlast
 from outlast.errors import DatabaseError, OutlastError, StoreBusy
+from outlast.store.access import Access
 from outlast.store.ops.recovery import run_rows
-from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, by_hand, content, crash, holder, rows
 
@@ -134,10 +134,10 @@ def test_a_first_batch_whose_answer_was_lost_leaves_a_run_that_began_once(
 ) -> None:
     app = make_app()
     lose(app, database, 2)
-    write = Store._write
+    write = Access.write
     lost: list[str] = []
 
-    def lost_on_the_way(self: Store, context: str, *rest: Any, **named: Any) -> Any:
+    def lost_on_the_way(self: Access, context: str, *rest: Any, **named: Any) -> Any:
         result = write(self, context, *rest, **named)
         if context == "heal" and not lost:
             lost.append(context)
@@ -145,7 +145,7 @@ def test_a_first_batch_whose_answer_was_lost_leaves_a_run_that_began_once(
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "_write", lost_on_the_way)
+        patch.setattr(Access, "write", lost_on_the_way)
         with pytest.raises(OutlastError, match="the answer was lost"):
             app.recover()
     run_id = rows(database, "SELECT max(id) FROM recovery_runs")[0][0]

@@ -66,8 +66,8 @@ def test_the_eight_steps_are_on_record_in_their_order(
 def test_what_each_step_does_is_done_in_that_order(
     make_app: Callable[..., Outlast], crashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outlast.store.ops import orphans, recovery
-    from outlast.store.sqlite import open, recovering
+    from outlast.store.ops.recovery import healer, orphans, run_rows
+    from outlast.store.sqlite import engine, open
 
     done: list[str] = []
 
@@ -84,9 +84,9 @@ def test_what_each_step_does_is_done_in_that_order(
     watch(open, "_size_of_log")
     watch(open, "check_after_bad_stop")
     watch(open, "flush")
-    watch(orphans, "judge_all")
-    watch(recovery, "move_alike")
-    watch(recovering, "check")
+    watch(orphans, "judge")
+    watch(healer, "move_alike")
+    watch(engine, "check")
     watch(run_rows, "end")
     make_app().open()
     once = list(dict.fromkeys(done))

@@ -12,6 +12,7 @@ import pytest
 from outlast import Outlast, RecoveryFailed, RecoveryReport
 from outlast.store.ops.recovery import run_rows
 from outlast.store.ops.recovery.recovery import Recovery
+from outlast.store.records import SESSIONS_FROM
 from tests.recovery.stage import by_hand, content, crash, holder, rows, sessions_of
 from tests.support.children import Child
 
@@ -110,7 +111,7 @@ def test_rows_of_older_versions_say_nothing(
 ) -> None:
     """Guards an upgrade: they never ended the session of a crash that was recovered from."""
     lose_the_markers(crashed)
-    by_hand(crashed, "DELETE FROM meta WHERE key = ?", recovery_runs.SESSIONS_FROM)
+    by_hand(crashed, "DELETE FROM meta WHERE key = ?", SESSIONS_FROM)
     assert found_by(make_app()) == CLEAN
     assert rows(crashed, "SELECT DISTINCT status FROM tasks") == [("pending",)], "and yet recovered"
     crash(crashed)

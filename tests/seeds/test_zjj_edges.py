@@ -9,8 +9,8 @@ import pytest
 
 from outlast import DatabaseError, LeaseLost, Outlast, Settings
 from outlast.clock import Instant
+from outlast.store.access import Access
 from outlast.store.ops.recovery.orphans import leases_ran_out
-from outlast.store.sqlite.readers import Readers
 from outlast.testing import ManualClock
 from tests.seeds.crashing import copy_of, crash, facts
 from tests.store.hand import Hand
@@ -270,12 +270,12 @@ def test_inv_1_1_a_renewal_between_looking_and_healing_wins(
     (lease,) = by_hand.claim("agent-1")
     clock.advance(TIMEOUT_SECONDS)
 
-    def renewed_meanwhile(readers: Readers, now: Instant) -> bool:
-        found = leases_ran_out(readers, now)
+    def renewed_meanwhile(access: Access, now: Instant) -> bool:
+        found = leases_ran_out(access, now)
         lease.renew()
         return found
 
-    monkeypatch.setattr("outlast.store.ops.recovery.leases_ran_out", renewed_meanwhile)
+    monkeypatch.setattr("outlast.store.ops.recovery.healer.leases_ran_out", renewed_meanwhile)
     assert by_hand.heal().entries_reclaimed == 0
     assert lease.complete()
 

@@ -4,11 +4,12 @@ Through apsw, because inside this process a second copy of SQLite would drop the
 """
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import apsw
 
 from outlast import Outlast
+from outlast.store.sqlite.engine import ServingEngine
 from outlast.store.store import Store
 
 Refused = apsw.ConstraintError
@@ -56,7 +57,14 @@ class Hand:
 
 def store_of(app: Outlast) -> Store:
     """The store behind an Outlast, opened to serve."""
-    return cast(Store, app._handle.serve().store)
+    return app._handle.serve().store
+
+
+def engine_of(app: Outlast) -> ServingEngine:
+    """The engine on SQLite below that store, for what no engine promises."""
+    engine = store_of(app).engine
+    assert isinstance(engine, ServingEngine)
+    return engine
 
 
 def everything(hand: Hand) -> dict[str, list[Any]]:

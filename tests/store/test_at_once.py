@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -13,7 +14,8 @@ from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy
 from outlast.host import kernel
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.writer import Writer
-from tests.store.hand import Hand, store_of
+from outlast.store.transaction import Row
+from tests.store.hand import Hand, engine_of
 from tests.store.test_contention import queued_behind_a_lock
 from tests.store.trace import Trace
 
@@ -41,7 +43,7 @@ def test_what_needs_more_statements_has_them_in_one_transaction(
     app: Outlast, hand: Hand, more: dict[str, object]
 ) -> None:
     hand.run("CREATE TABLE notes (n)")
-    writer = store_of(app).engine._database.writer
+    writer = engine_of(app)._database.writer
     before = writer.commits
     task = app.enqueue("work", **more)  # type: ignore[arg-type]
     assert writer.commits == before + 1
@@ -70,7 +72,7 @@ def test_the_locks_are_asked_for_before_anything_is_sent(
     real = FileGuard.locks_stand
 
     def asked(guard: FileGuard) -> bool:
-        connection = store_of(app).engine._database.writer._connection
+        connection = engine_of(app)._database.writer.connection
         seen.append((connection.in_transaction, log.stat().st_size))
         return real(guard)
 
@@ -91,7 +93,7 @@ def test_it_is_not_taken_for_durable_inside_a_transaction_somebody_left_open(
 ) -> None:
     """Then the statement is no transaction by itself, and was only seemingly stored."""
     app.open()
-    connection = store_of(app).engine._database.writer._connection
+    connection = engine_of(app)._database.writer.connection
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("INSERT INTO meta VALUES ('left', 'behind')")
     app.enqueue("work", id="t")
@@ -105,15 +107,15 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
     app: Outlast, monkeypatch: pytest.MonkeyPatch, is_sent: bool
 ) -> None:
     app.open()
-    writer = store_of(app).engine._database.writer
+    writer = engine_of(app)._database.writer
     tries: list[str] = []
 
-    def broken(text: str, values: object) -> None:
-        tries.append(text)
+    def broken(name: str, row: Row) -> None:
+        tries.append(name)
         writer._batch.commit_sent = is_sent
         raise apsw.IOError("the disk hiccuped")
 
-    monkeypatch.setattr(writer.tx, "execute", _once(broken, writer))
+    monkeypatch.setattr(writer.tx, "run_row", _once(broken, writer))
     if is_sent:
         with pytest.raises(OutcomeUnknown):
             app.enqueue("work", id="t")
@@ -123,20 +125,23 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
     assert len(app.tasks()) == (0 if is_sent else 1)
 
 
-def _once(broken: Callable[[str, object], None], writer: Writer) -> Callable[[str, object], object]:
-    real = writer.tx.execute
+def _once(broken: Callable[[str, Row], None], writer: Writer) -> Callable[[str, Row], None]:
+    real = writer.tx.run_row
     calls = iter([broken])
 
-    def execute(text: str, values: object) -> object:
-        return next(calls, real)(text, values)  # type: ignore[arg-type]
+    def run_row(name: str, row: Row) -> None:
+        next(calls, real)(name, row)
 
-    return execute
+    return run_row
 
 
 def test_callers_that_come_together_are_one_statement_as_well(
     trace: Trace, app: Outlast, database: Path
 ) -> None:
-    acts = [partial(_id_of_new, app, f"{n}") for n in range(9)]
+    def stored(n: int) -> str:
+        return app.enqueue("work", id=f"{n}").id
+
+    acts: list[Callable[[], Any]] = [partial(stored, n) for n in range(9)]
     app.open()
     with trace.listening() as ran, queued_behind_a_lock(app, database, acts) as answers:
         pass
@@ -159,7 +164,7 @@ def test_a_twin_among_those_who_come_together_is_refused_alone(
         except InvalidInput as error:
             return str(error)
 
-    acts = [partial(twin, n) for n in range(6)]
+    acts: list[Callable[[], Any]] = [partial(twin, n) for n in range(6)]
     app.open()
     with queued_behind_a_lock(app, database, acts) as answers:
         pass
@@ -190,7 +195,7 @@ def test_the_gate_is_left_whatever_ends_a_commit(
 ) -> None:
     """Guards against an idle process that others wait for."""
     app.open()
-    path = store_of(app).engine._folder.gate
+    path = engine_of(app)._folder.gate
 
     def struck(guard: FileGuard) -> bool:
         raise MemoryError

@@ -19,7 +19,7 @@ from outlast.store.commit.batch import Batch
 from outlast.store.commit.commit_queue import CommitQueue
 from outlast.store.commit.operation import Operation
 from outlast.store.sqlite import write_gate
-from tests.store.hand import Hand, store_of
+from tests.store.hand import Hand, engine_of, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
 from tests.support.sitting import sits_in_a_transaction
@@ -113,11 +113,11 @@ def test_a_constraint_error_surfaces_at_once_whatever_it_says(
     """Recognized by its class: this one's text speaks of a locked database."""
     hand.run('CREATE TABLE "notes" (n CONSTRAINT "database is locked (BUSY)" CHECK (n > 0))')
     sleeps = count_sleeps(0, lambda: None)
-    before = store_of(app).engine._database.writer.commits
+    before = engine_of(app)._database.writer.commits
     with pytest.raises(DatabaseError, match=r"ConstraintError: CHECK .*database is locked"):
         app.enqueue("work", id="t", also=[("INSERT INTO notes VALUES (-1)", ())])
     assert sleeps == []
-    assert store_of(app).engine._database.writer.commits == before
+    assert engine_of(app)._database.writer.commits == before
     assert hand.rows("SELECT id FROM tasks") == []
 
 
@@ -205,7 +205,7 @@ def test_appends_and_beats_ride_along_in_the_transaction_of_a_claim(
     app = make_app(heal_at_claim=False)
     app.enqueue_many("work", range(9))
     held = app.claim("w", limit=8)
-    writer = store_of(app).engine._database.writer
+    writer = engine_of(app)._database.writer
     before = writer.commits
     acts: list[Callable[[], Any]] = [lambda: app.enqueue("work", id="leads").id]
     acts += [lease.renew for lease in held[:4]]

@@ -11,7 +11,7 @@ from outlast import (
     StoreReplaced,
 )
 from outlast.store.sqlite.file_guard import FileGuard
-from tests.store.hand import store_of
+from tests.store.hand import engine_of
 
 
 def test_files_taken_away_under_the_commit_leave_its_outcome_unknown(
@@ -38,7 +38,7 @@ def test_what_happens_to_the_files_after_a_recent_look_is_found_before_the_answe
 ) -> None:
     """Who comes straight back begins without a look of its own: never without one at the end."""
     app.enqueue("work", id="before")
-    store_of(app).engine._database.guard.recent_until = float("inf")
+    engine_of(app)._database.guard.recent_until = float("inf")
     database.rename(database.with_name("moved.db"))
     with pytest.raises(OutcomeUnknown) as caught:
         app.enqueue("work", id="t")
@@ -47,7 +47,7 @@ def test_what_happens_to_the_files_after_a_recent_look_is_found_before_the_answe
 
 def test_a_look_is_recent_for_a_millisecond(app: Outlast) -> None:
     app.open()
-    guard = store_of(app).engine._database.guard
+    guard = engine_of(app)._database.guard
     deadline = time.monotonic() + 60
     while guard.recent_until == 0:
         # Only when its folders have been at rest for long enough their times are enough.
@@ -64,7 +64,7 @@ def test_after_that_nothing_is_stored_where_files_were_replaced(
     app: Outlast, database: Path
 ) -> None:
     app.enqueue("work", id="before")
-    store_of(app).engine._database.guard.recent_until = 0.0
+    engine_of(app)._database.guard.recent_until = 0.0
     log = Path(f"{database}-wal")
     before = log.read_bytes()
     database.rename(database.with_name("moved.db"))

@@ -11,7 +11,7 @@ import pytest
 
 from outlast import OutcomeUnknown, Outlast, StoreError
 from outlast.store.commit.batch import Batch
-from outlast.store.sqlite.transaction import SqliteTransaction
+from outlast.store.transaction import Transaction
 from tests.store.hand import store_of
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more
 from tests.support.children import Child
@@ -206,8 +206,8 @@ class Fault(Exception):
     """An error of no kind that the store knows."""
 
 
-def faulty(runs: list[str]) -> Callable[[SqliteTransaction], None]:
-    def run(tx: SqliteTransaction) -> None:
+def faulty(runs: list[str]) -> Callable[[Transaction], None]:
+    def run(tx: Transaction) -> None:
         runs.append(threading.current_thread().name)
         raise Fault
 
@@ -339,7 +339,7 @@ def test_a_fault_in_one_member_reaches_its_own_caller_and_spares_the_others(app:
     await_more(lambda: int(store.tasks._access.queue.under_way is not None), 0)
 
     async def ask() -> list[str]:
-        async def one(run: Callable[[SqliteTransaction], object]) -> str:
+        async def one(run: Callable[[Transaction], object]) -> str:
             try:
                 return str(await store.tasks._access.submit("x", run))
             except Fault:

@@ -15,7 +15,7 @@ from outlast.settings import Settings
 from outlast.store.sqlite.presence.own import OwnPresence
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.store.sqlite.write_gate import WriteGate
-from tests.store.hand import store_of
+from tests.store.hand import engine_of, store_of
 
 PATIENCE_SECONDS = 60
 
@@ -58,7 +58,7 @@ def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwh
     app.enqueue_many("work", range(4))
     app.claim("w")
     store = store_of(app)
-    holding = store.engine._own
+    holding = engine_of(app)._own
     old, real = holding.own(), OwnPresence.remember
 
     def overtaken(self: OwnPresence, worker: str, row: int, of: object) -> None:
@@ -66,7 +66,7 @@ def test_a_claim_that_returns_late_does_not_end_the_incarnation_that_came_meanwh
         ending = {"incarnation": old.id, "state": "dead", "now": 0}
         store.tasks._access.write("heal", lambda tx: tx.run("end_worker", ending))
         assert len(app.claim("w")) == 1
-        real(self, worker, row, of)  # type: ignore[arg-type]
+        real(self, worker, row, of)
 
     monkeypatch.setattr(OwnPresence, "remember", overtaken)
     app.claim("w")
