@@ -48,7 +48,7 @@ class Store:
         """Without a commit queue it was opened only to look."""
         self.engine = engine
         self.queue = queue
-        access = Access(engine, queue)
+        self._access = access = Access(engine, queue)
         self.tasks = Tasks(access)
         self.claims = Claims(access)
         self.leases = Leases(access)
@@ -117,7 +117,7 @@ class Store:
 
     def _alone(self, context: str, job: Callable[[Transaction], T]) -> T:
         """What manages its own transaction, between two batches."""
-        return Operation(self.queue, context, job, alone=True, is_exclusive=True).result()
+        return Operation(self._access.queue, context, job, alone=True, is_exclusive=True).result()
 
     def refuse_inside(self) -> None:
         """The thread that commits cannot close what it works on, and wait for itself."""
