@@ -35,17 +35,20 @@ def all_probes(folder: Path = SOURCE) -> set[str]:
 
 
 def _contexts(call: ast.Call) -> Iterator[str]:
-    """The first argument of `anything._write(...)` and of `…writer.run(...)`, and what follows the
-    queue in `Operation(...)`."""
-    place = 0
+    """The first argument of `access.write(...)` and its like, the second of `Operation(...)`.
+
+    What manages its own transaction passes no probe of the writer's.
+    """
     match call.func:
-        case ast.Attribute(attr="_write" | "_submit"):
-            pass
-        case ast.Name(id="Operation"):
+        case ast.Attribute(
+            value=ast.Attribute(attr="_access" | "access") | ast.Name(id="access"),
+            attr="write" | "submit",
+        ):
+            place = 0
+        case ast.Attribute(attr="_write" | "_batch"):
+            place = 0
+        case ast.Name(id="Operation") if not _is_exclusive(call):
             place = 1
-        case ast.Attribute(value=ast.Attribute(attr=owner) | ast.Name(id=owner), attr="run"):
-            if not owner.endswith("writer"):
-                return
         case _:
             return
     match call.args[place]:
@@ -55,6 +58,10 @@ def _contexts(call: ast.Call) -> Iterator[str]:
             pass
         case other:
             raise ValueError(f"the context {ast.unparse(other)} cannot be found by its name")
+
+
+def _is_exclusive(call: ast.Call) -> bool:
+    return any(one.arg == "is_exclusive" for one in call.keywords)
 
 
 def _contexts_of_many(text: str) -> Iterator[str]:

@@ -26,17 +26,21 @@ def test_literal_probes_and_the_contexts_of_writes_are_found() -> None:
     text = """
 probe("a.b")
 _probe.probe(f"{context}.begun")
-self._write("enqueue", operation)
-Operation(self._queue, "settle", operation)
-self._writer.run("heal", operation)
-writer.run("flush", operation)
-self._database.writer.run(context, operation)
+self._access.write("claim", operation)
+access.submit("settle", operation)
+self._write("heal", operation)
+Operation(self._access.queue, "enqueue", operation)
+Operation(self.queue, context, operation)
+Operation(None, "flushing", operation, is_exclusive=True)
 tx.run("a_statement")
+os.write(descriptor, text)
 """
-    assert probes_in(text) == ({"a.b"}, {".begun"}, {"enqueue", "settle", "heal", "flush"})
+    assert probes_in(text) == ({"a.b"}, {".begun"}, {"claim", "settle", "heal", "enqueue"})
 
 
-@pytest.mark.parametrize("text", ["probe(name)", "self._write(name + '!', f)"])
+@pytest.mark.parametrize(
+    "text", ["probe(name)", "access.write(name + '!', f)", "Operation(queue, name + '!', f)"]
+)
 def test_a_name_that_cannot_be_read_from_the_source_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="cannot be found by its name"):
         probes_in(text)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import apsw
 
-from outlast import probes as probes
 from outlast.app.app import Outlast
 from outlast.app.lease import Lease
 from outlast.errors import PermanentError
