@@ -177,7 +177,7 @@ def test_a_claim_that_waits_for_work_can_be_cancelled_and_leaves_no_ear(aio: Asy
         wakeups = engine_of(aio._app)._wakeups
 
         def ears() -> int:
-            return sum(one._ear is not None for one in wakeups._waiters)
+            return sum(one._ear is not None for one in wakeups._listeners)
 
         task = asyncio.create_task(aio.claim("w", wait="1h"))
         await until(ears)

@@ -56,7 +56,7 @@ class Registry:
     """The open stores of this process, by device and inode, with a count of their users."""
 
     def __init__(self, make_engine: open.MakeEngine = ServingEngine) -> None:
-        """`make_engine` lets the laboratory have engines that stop between transactions, and die."""
+        """`make_engine` lets the laboratory have engines that stop between transactions."""
         self._make_engine = make_engine
         self._mutex = threading.RLock()
         self._serving: dict[FileId, Store] = {}
@@ -78,7 +78,8 @@ class Registry:
                 self._serving[_identity(path)] = found
             elif found.engine.traits.synchronous != settings.synchronous:
                 raise InvalidInput(
-                    f"{path} is open in this process with synchronous={found.engine.traits.synchronous!r};"
+                    f"{path} is open in this process with"
+                    f" synchronous={found.engine.traits.synchronous!r};"
                     " use the same setting, for all objects on one file share one connection"
                 )
             elif settings.exclusive and not found.engine.traits.is_exclusive:

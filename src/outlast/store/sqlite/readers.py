@@ -57,7 +57,7 @@ class Readers:
                 self._give_back(connection)
 
     def read_long(self, context: str, check: Callable[[], None]) -> "LongRead":
-        """A read transaction of many queries, all of which see this moment; `check` precedes each."""
+        """A read transaction of many queries of this moment; `check` precedes each of them."""
         connection = self._borrow()
         try:
             connection.execute("BEGIN")

@@ -51,7 +51,7 @@ class Wakeups:
         self.exits = ExitWatch()
 
     def listener(self, topics: frozenset[Topic], *, for_exits: bool = False) -> SocketListener:
-        """One that every later `tell` reaches; where no socket can be made, one that only sleeps."""
+        """One that every later `tell` reaches; where no socket can be made, it only sleeps."""
         ear = self._ear(topics) if topics else None
         listener = SocketListener(ear, self._listeners.discard, self.exits if for_exits else None)
         self._listeners.add(listener)
