@@ -17,6 +17,7 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_killed_workers_task_is_run_again_by_the_other_one(store: Path) -> None:
     with Outlast(store) as app:
         crew = reruns.Crew(store, app)
@@ -88,6 +89,7 @@ def test_recovery_is_measured_at_all_sizes_and_the_figures_are_kept() -> None:
         assert row.at_least == 3
 
 
+@pytest.mark.slow
 @pytest.mark.proves("PRF-05")
 def test_beats_of_fifty_leases_take_less_than_a_hundredth_of_a_processor(tmp_path: Path) -> None:
     """Ten times as often as they come by default, and what a worker costs beside them included."""

@@ -10,6 +10,8 @@ from bench import figures, processes
 from bench.load import Sizes
 from bench.working import BATCH
 
+pytestmark = pytest.mark.slow
+
 TINY = Sizes(
     blocks=1, rounds=1, warm_seconds=0, singly=5, callers=256, bulk=50, working=200, processes=400,
     claims=200,

@@ -18,6 +18,8 @@ from tests.cli.conftest import Call
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment, piped
 from tests.docs.pages import DOCS
 
+pytestmark = pytest.mark.slow
+
 FEW = ("--tasks", "40")
 MOST_DIGITS = 7
 CLAIM = "Nothing was lost, and nothing that was done was done again."

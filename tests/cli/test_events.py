@@ -13,6 +13,8 @@ from outlast.testing import ManualClock
 from tests.cli.conftest import Call
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def lived(app: Outlast, clock: ManualClock) -> Outlast:

@@ -17,6 +17,8 @@ from tests.cli.shell import DEADLINE_SECONDS, command, environment, piped
 from tests.docs.pages import ROOT
 from tests.support.foreign import assert_sound, foreign_rows
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = ROOT / "examples" / "index_folder.py"
 FILES = 60
 

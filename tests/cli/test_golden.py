@@ -9,6 +9,8 @@ from outlast.cli.main import cli
 from tests.cli.golden import CASES, FOLDER, TO_UPDATE, answer, call
 from tests.cli.test_page import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 RUNNING = {"outlast up", "outlast worker run", "outlast demo", "outlast metrics serve"}
 
 

@@ -73,6 +73,7 @@ def test_a_view_in_a_pipe_shows_hostile_text_and_lets_none_of_it_act(
         assert "[red]kind" in said.out or words[0] != "task" or words[1] == "why"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", VIEWS, ids=[" ".join(words) for words in VIEWS])
 def test_a_view_on_a_terminal_has_only_the_escapes_of_its_own_drawing(
     infested: Path, tmp_path: Path, words: tuple[str, ...]

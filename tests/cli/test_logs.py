@@ -69,6 +69,7 @@ def test_warnings_reach_the_programs_own_handler_and_stderr_stays_empty(orphaned
     assert any("is dead: its lock is free; 1 tasks put back" in message for message in warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("OBS-20")
 def test_no_module_of_the_library_writes_to_the_terminal() -> None:
     assert len(LIBRARY) > 50

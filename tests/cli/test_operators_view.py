@@ -15,6 +15,8 @@ from outlast.testing import ManualClock
 from tests.cli.conftest import Call
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment
 
+pytestmark = pytest.mark.slow
+
 JOBS = """
 import time
 from pathlib import Path

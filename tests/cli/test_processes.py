@@ -13,6 +13,8 @@ import pytest
 from outlast import Outlast
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment, piped
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 4
 
 

@@ -16,6 +16,8 @@ from outlast import Outlast, Settings
 from tests.cli.shell import DEADLINE_SECONDS, Terminal, command, environment, piped
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = '''
 import os, time
 from pathlib import Path

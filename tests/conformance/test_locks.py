@@ -122,6 +122,7 @@ def test_healing_frees_what_ran_out_and_spares_what_is_held(locker: Locker, driv
     assert driver.store.locks.free_dead(driver.clock.now(), PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_freeing_by_force_answers_with_what_it_was(locker: Locker, driver: Driver) -> None:
     grant = locker.take("a")
     freed = driver.store.locks.free_by_force("x", "ada", "test", driver.clock.now(), PATIENCE)
@@ -132,6 +133,7 @@ def test_freeing_by_force_answers_with_what_it_was(locker: Locker, driver: Drive
     assert not locker.held(grant)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("LCK-12")
 def test_a_lock_that_goes_with_a_lease_is_as_old_as_the_lease(
     locker: Locker, driver: Driver

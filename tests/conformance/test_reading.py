@@ -85,6 +85,7 @@ def test_moves_nobody_holds_a_lease_for_are_logged_too(driver: Driver) -> None:
     assert driver.store.tasks.history("nope") is None
 
 
+@pytest.mark.slow
 @pytest.mark.proves("QUE-08")
 def test_a_group_of_three_is_done_only_when_all_three_are_final(driver: Driver) -> None:
     driver.add("t1", "t2", "t3", group="g")
@@ -111,6 +112,7 @@ def _group(driver: Driver) -> tuple[str, bool]:
     return group.status.value, group.done
 
 
+@pytest.mark.slow
 def test_how_many_come_first_counts_eligible_tasks_of_the_same_queue(driver: Driver) -> None:
     driver.add("first", "second")
     driver.add("urgent", priority=2)
@@ -128,6 +130,7 @@ def test_resolving_tells_what_is_stored_from_what_is_not(driver: Driver) -> None
     assert driver.store.tasks.resolve("never stored", driver.clock.now()) is None
 
 
+@pytest.mark.slow
 def test_the_holder_of_a_running_task_is_named_and_judged(driver: Driver) -> None:
     driver.add("t1", "t2")
     driver.claim_one("worker-7")

@@ -7,6 +7,8 @@ from outlast.domain.lifecycle import Cause, Outcome, Parked
 from outlast.store.records import Settlement
 from tests.conformance.driver import BROKEN, COMPLETED, FATAL, RELEASED, Driver
 
+pytestmark = pytest.mark.slow
+
 CANCELLED = Cause(Outcome.CANCEL, "user")
 BY_OPERATOR = Cause(Outcome.FAIL, "user", error="enough", retryable=False)
 WAITING = Cause(Outcome.WAIT, "worker", parked=Parked.APPROVAL)

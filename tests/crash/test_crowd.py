@@ -19,6 +19,8 @@ from outlast_lab.record.history import History, LineFile, host_seconds, read_his
 from outlast_lab.record.recorder import Witness
 from tests.support.children import Child
 
+pytestmark = pytest.mark.slow
+
 PROCESSES = 8
 THREADS = 64
 LOAD_SECONDS = 20

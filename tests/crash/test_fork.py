@@ -10,6 +10,8 @@ from outlast import Outlast, Settings
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 
+pytestmark = pytest.mark.slow
+
 # A detector would put a dead parent's task back before the call that counts it.
 ALONE = Settings(detection_interval_seconds=0)
 

@@ -267,6 +267,7 @@ def _works_by_threads_and_coroutines(path: str, folder: str, worker: str) -> Non
     witness.close()
 
 
+@pytest.mark.slow
 def test_threads_coroutines_and_processes_mixed_lose_nothing_and_do_nothing_twice(
     database: Path, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def _reads_in_delete_mode(path: str) -> None:
     hear()
 
 
+@pytest.mark.slow
 @pytest.mark.proves("INT-02")
 def test_a_journal_mode_that_another_program_keeps_is_reported(database: Path) -> None:
     with Outlast(database) as app:

@@ -19,6 +19,8 @@ from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 from tests.support.newer import know_next
 
+pytestmark = pytest.mark.slow
+
 STATES = "SELECT state FROM workers ORDER BY seq"
 
 

@@ -14,6 +14,8 @@ from tests.support.children import Child
 from tests.support.foreign import ForeignError, assert_sound, foreign_rows
 from tests.support.sitting import sits_in_a_transaction
 
+pytestmark = pytest.mark.slow
+
 PROCESSES = 8
 
 

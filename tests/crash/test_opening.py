@@ -18,6 +18,8 @@ from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 from tests.support.newer import know_next
 
+pytestmark = pytest.mark.slow
+
 
 def _claims_and_waits(path: str, worker: str, task_id: str) -> None:
     from outlast import Outlast, Settings

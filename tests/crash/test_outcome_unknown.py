@@ -11,6 +11,8 @@ from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_statuses
 from tests.support.snapshots import foreign_snapshot
 
+pytestmark = pytest.mark.slow
+
 
 def _meets_a_failing_disk(path: str, point: str, code: int, verb: str) -> None:
     """The write of the frame that ends the commit fails, with half or all of it in the file."""

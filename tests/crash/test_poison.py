@@ -9,6 +9,8 @@ from outlast.testing import ManualClock
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 
+pytestmark = pytest.mark.slow
+
 GOOD = [f"good-{n}" for n in range(5)]
 
 

@@ -14,6 +14,8 @@ import pytest
 from outlast import Outlast, QueueStalled, Settings, StoreBusy
 from tests.support.children import Child
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 60
 # SQLite's own ten seconds are longer than this.
 SHORT = Settings(write_timeout_seconds=5)

@@ -64,6 +64,7 @@ def test_a_worker_whose_clerk_is_killed_goes_on_with_another(database: Path) -> 
     assert_history_is_sound(database, {})
 
 
+@pytest.mark.slow
 def test_clerks_killed_under_load_lose_nothing_and_nothing_runs_twice(database: Path) -> None:
     with Outlast(database) as app:
         app.enqueue_many("quick", [{"seconds": 0.003}] * TASKS)
@@ -220,6 +221,7 @@ def test_a_result_that_is_offered_when_another_has_the_task_is_refused(database:
         assert app.get("t").result == "the other's result"
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HB-15")
 def test_a_handler_that_holds_the_interpreter_is_not_taken_for_dead(
     database: Path, tmp_path: Path

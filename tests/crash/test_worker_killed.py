@@ -22,6 +22,8 @@ from tests.crash.working import (
 )
 from tests.support.foreign import foreign_rows, foreign_statuses
 
+pytestmark = pytest.mark.slow
+
 TASKS = 400
 POISON_AND_NEIGHBOURS = 100
 

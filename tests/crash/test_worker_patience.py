@@ -3,10 +3,14 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from outlast import Outlast, Settings
 from outlast.worker.messages import News
 from tests.crash.working import write_lock_held
 from tests.worker.shift import PATIENCE_SECONDS, Shift, eventually
+
+pytestmark = pytest.mark.slow
 
 
 def test_finished_work_outlasts_any_trouble_of_the_store(database: Path) -> None:

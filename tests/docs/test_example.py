@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import ROOT
 from tests.support.foreign import assert_sound, foreign_rows
 
@@ -43,6 +45,7 @@ def test_the_example_leaves_nothing_behind_unless_it_is_given_a_store(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_example_can_be_repeated_on_a_store_of_yours(tmp_path: Path) -> None:
     store = tmp_path / "mine" / "work.db"
     run(tmp_path, str(store))
@@ -59,6 +62,7 @@ def test_the_example_can_be_repeated_on_a_store_of_yours(tmp_path: Path) -> None
     assert_sound(store)
 
 
+@pytest.mark.slow
 def test_the_example_with_coroutines_answers_everybody_and_leaves_nothing_held(
     tmp_path: Path,
 ) -> None:

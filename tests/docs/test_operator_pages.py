@@ -19,6 +19,8 @@ from tests.cli.shell import environment
 from tests.cli.test_page import options_of
 from tests.docs.pages import DOCS, ROOT, blocks, name_of, pages, prose, section, slugs, spans, table
 
+pytestmark = pytest.mark.slow
+
 OPERATIONS = DOCS / "operations.md"
 MANUAL = DOCS / "manual.md"
 PRACTICES = DOCS / "best-practices.md"

@@ -7,8 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from outlast import Outlast
 from tests.docs.pages import DOCS, ROOT, blocks
+
+pytestmark = pytest.mark.slow
 
 README = ROOT / "README.md"
 DEADLINE_SECONDS = 60

@@ -10,6 +10,8 @@ import pytest
 from tests.cli.test_page import COMMANDS
 from tests.docs.pages import DOCS, ROOT, Block, blocks, pages, prose, section, spans, table
 
+pytestmark = pytest.mark.slow
+
 README = ROOT / "README.md"
 BLOCKS = [block for page in pages() for block in blocks(page, "python")]
 

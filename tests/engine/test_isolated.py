@@ -297,6 +297,7 @@ def test_the_peak_of_each_task_is_its_own(app: Outlast, slot: IsolatedSlot) -> N
     assert small_again < 80
 
 
+@pytest.mark.slow
 def test_the_peak_of_a_dead_process_is_not_that_of_its_worker(
     app: Outlast, slot: IsolatedSlot
 ) -> None:

@@ -46,6 +46,7 @@ def test_a_segfault_ends_only_its_own_attempt(app: Outlast, slot: IsolatedSlot) 
     assert end_of(slot, app, jobs.add, a=1, b=2).result == "3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_process_that_leaves_without_goodbye_has_failed(
     app: Outlast, slot: IsolatedSlot, status: int
@@ -57,6 +58,7 @@ def test_a_process_that_leaves_without_goodbye_has_failed(
     assert ended.retryable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGRTMIN + 1])
 def test_the_signal_that_ended_a_process_is_told(
     app: Outlast, slot: IsolatedSlot, number: int
@@ -67,6 +69,7 @@ def test_the_signal_that_ended_a_process_is_told(
     assert ("want of memory" in ended.error) == (number == signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_process_that_died_in_between_costs_the_next_task_nothing(
     app: Outlast, slot: IsolatedSlot
 ) -> None:
@@ -77,6 +80,7 @@ def test_a_process_that_died_in_between_costs_the_next_task_nothing(
     assert (ended.result, ended.error) == ("4", None)
 
 
+@pytest.mark.slow
 def test_a_kill_ends_the_handler_at_once_and_says_why(
     app: Outlast, slot: IsolatedSlot, sign: Path
 ) -> None:
@@ -115,6 +119,7 @@ def test_a_kill_that_was_meant_for_another_attempt_does_nothing(
         assert "in time" in (running.ended().error or "")
 
 
+@pytest.mark.slow
 def test_a_kill_of_an_idle_slot_does_not_reach_the_next_task(
     app: Outlast, slot: IsolatedSlot
 ) -> None:

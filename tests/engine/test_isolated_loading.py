@@ -273,6 +273,7 @@ def test_a_function_inside_a_function_cannot_be_found() -> None:
         place_of(_function_of(__name__, "outer.<locals>.inner"))
 
 
+@pytest.mark.slow
 def test_the_interpreter_is_told_what_its_worker_was_told(files: Files) -> None:
     script = TASKS.replace("2 * n", "[sys.flags.optimize, sys.flags.utf8_mode]") + WORK + GUARDED
     folder = files(script="import sys\n" + script)

@@ -28,6 +28,7 @@ def sign(tmp_path: Path) -> Path:
     return tmp_path / "sign"
 
 
+@pytest.mark.slow
 def test_a_segfault_is_recorded_on_its_attempt_and_hurts_no_other_task(app: Outlast) -> None:
     crashed = app.enqueue("segfaults", max_retries=0)
     others = [app.enqueue("add", {"a": n, "b": 1}) for n in range(10)]
@@ -43,6 +44,7 @@ def test_a_segfault_is_recorded_on_its_attempt_and_hurts_no_other_task(app: Outl
     assert "was killed by SIGSEGV" in ended.error
 
 
+@pytest.mark.slow
 def test_a_cancelled_task_loses_its_process(app: Outlast, sign: Path) -> None:
     task = app.enqueue("stays", {"sign": str(sign)})
     worker = app.worker(concurrency=1)
@@ -68,6 +70,7 @@ def _works(path: str, sign: str) -> None:
     app.worker(concurrency=1).run()
 
 
+@pytest.mark.slow
 def test_a_task_is_not_handed_out_again_before_its_handler_is_dead(
     app: Outlast, sign: Path
 ) -> None:

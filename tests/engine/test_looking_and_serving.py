@@ -12,6 +12,8 @@ from outlast.testing import ManualClock
 from tests.support.children import Child
 from tests.support.newer import know_next
 
+pytestmark = pytest.mark.slow
+
 READS: dict[str, Callable[[Outlast], Any]] = {
     "get": lambda app: app.get("t1"),
     "tasks": lambda app: app.tasks(),

@@ -95,6 +95,7 @@ def test_such_a_reach_would_be_found(reach: str) -> None:
     assert _private_reaches(ast.parse("self._mine; cls._mine; new._replace(a=1)")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.proves("API-10")
 def test_only_the_store_knows_the_engine_and_speaks_sql() -> None:
     outside = [module for module in MODULES if STORES not in module.parents]
@@ -137,6 +138,7 @@ def _declared() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.proves("API-09")
 def test_the_dependencies_are_few_and_sqlite_comes_from_apsw() -> None:
     declared = _declared()
@@ -153,6 +155,7 @@ def test_the_dependencies_are_few_and_sqlite_comes_from_apsw() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.proves("API-09")
 def test_neither_the_system_sqlite_nor_pickle_is_ever_imported() -> None:
     used = {name.split(".")[0] for module in MODULES for name in _imports(module)}

@@ -22,6 +22,8 @@ from outlast.store.store import Store
 from outlast.testing import ManualClock
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_SECONDS = 60
 
 

@@ -214,6 +214,7 @@ def test_a_claim_that_waits_returns_nothing_when_the_time_is_up(app: Outlast) ->
         app.claim("w", wait="soon")
 
 
+@pytest.mark.slow
 def test_one_task_wakes_many_and_goes_to_one(app: Outlast, sleepers: Sleepers) -> None:
     waiting = [sleepers.send(app.claim, f"w{n}", wait="1s") for n in range(3)]
     app.enqueue("work", id="t1")
@@ -221,6 +222,7 @@ def test_one_task_wakes_many_and_goes_to_one(app: Outlast, sleepers: Sleepers) -
     assert [lease.task_id for lease in got] == ["t1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_shared", [False, True], ids=["alone", "beside another object"])
 def test_closing_in_another_thread_ends_the_waits_for_work(
     make_app: Callable[..., Outlast], sleepers: Sleepers, is_shared: bool
@@ -286,6 +288,7 @@ def _sits_on_the_write_lock(path: str) -> None:
     say("let go")
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HEAL-20")
 def test_idle_polling_does_not_ask_for_the_write_lock(make_app: Callable[..., Outlast]) -> None:
     """Another process sits on it all the while; whoever asked would be told of a stall."""
@@ -302,6 +305,7 @@ def test_idle_polling_does_not_ask_for_the_write_lock(make_app: Callable[..., Ou
         assert child.hear() == "let go"
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HEAL-20")
 def test_claims_that_find_work_look_for_the_dead_once_a_second(
     make_app: Callable[..., Outlast], clock: ManualClock, monkeypatch: pytest.MonkeyPatch

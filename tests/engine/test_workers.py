@@ -148,6 +148,7 @@ def test_a_killed_worker_is_shown_as_dead_before_anybody_has_healed(database: Pa
     assert states == [["alive"]]
 
 
+@pytest.mark.slow
 def test_those_who_left_and_those_who_were_buried_stay_on_the_list(app: Outlast) -> None:
     for how in ("close", "kill"):
         with Child(_beats_and_waits, app.path) as child:

@@ -10,6 +10,8 @@ from outlast import Outlast
 from tests.events.conftest import wait_until
 from tests.support.children import Child
 
+pytestmark = pytest.mark.slow
+
 PAGE = 7
 
 

@@ -12,6 +12,8 @@ from outlast_lab.record.scenarios import LIVES
 from tests.support.foreign import foreign_rows
 from tests.support.kill_room import a_room
 
+pytestmark = pytest.mark.slow
+
 POINTS = [
     (life, probe)
     for life in ("enqueue", "claim", "settle", "heal", "keep", "in groups", "subscribe")

@@ -264,6 +264,7 @@ def four_detectors(app: Outlast) -> Iterator[list[Child]]:
         yield children
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HEAL-01", "HEAL-05")
 def test_four_detectors_make_one_event_of_each_death(
     app: Outlast, database: Path, four_detectors: list[Child]
@@ -364,6 +365,7 @@ def _forgets_five(path: str) -> None:
     say(before[0])
 
 
+@pytest.mark.slow
 def test_an_object_that_is_forgotten_and_never_closed_leaves_no_thread_and_no_descriptor(
     database: Path,
 ) -> None:

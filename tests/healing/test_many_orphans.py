@@ -24,6 +24,7 @@ def left_behind(app: Outlast, clock: ManualClock, count: int) -> None:
     clock.advance("10s")
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HEAL-25")
 def test_fifty_thousand_orphans_go_back_in_bounded_batches_and_memory(
     make_app: Callable[..., Outlast], clock: ManualClock

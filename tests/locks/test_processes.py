@@ -54,6 +54,7 @@ def _races(path: str, inside: str, counter: str, rounds: int) -> None:
     app.close()
 
 
+@pytest.mark.slow
 @pytest.mark.proves("LCK-02", "LCK-08")
 def test_of_sixteen_racers_one_gets_the_lock_and_their_turns_never_overlap(
     database: Path, tmp_path: Path

@@ -15,6 +15,8 @@ from tests.crash.working import WorkerChild, until
 from tests.metrics.reading import Scraped, assert_exposition_is_sound, scraped
 from tests.support.foreign import foreign_rows
 
+pytestmark = pytest.mark.slow
+
 TASKS = 240
 POISONED = 8
 SETTINGS = {"detection_interval_seconds": 0.2, "heartbeat_interval_seconds": 0.2}

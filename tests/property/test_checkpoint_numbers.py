@@ -1,6 +1,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from outlast import Outlast, Settings
 from outlast.app.lease import Lease
 from outlast.testing import ManualClock
 from outlast_lab.experiments.model.process import StandInProcess
+
+pytestmark = pytest.mark.slow
 
 TASKS = ("t0", "t1", "t2")
 

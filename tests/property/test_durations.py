@@ -30,6 +30,7 @@ def test_the_same_time_in_whatever_form_is_the_same_duration(ms: int) -> None:
     assert duration_ms(ms / 1000, "delay") == expected
 
 
+@pytest.mark.slow
 @given(st.floats() | st.integers() | st.text() | st.timedeltas())
 def test_whatever_is_given_is_a_duration_within_limits_or_refused(
     value: float | str | timedelta,

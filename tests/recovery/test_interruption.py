@@ -153,6 +153,7 @@ def test_recovery_killed_again_and_again_converges_too(victims: Victims) -> None
     assert recovered(path) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.proves("REC-29")
 def test_a_reset_killed_between_any_two_statements_leaves_no_task_failed_or_lost(
     victims: Victims,

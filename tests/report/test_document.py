@@ -127,6 +127,7 @@ def test_two_dead_workers_of_one_name_have_their_own_tasks(
     assert tasks == [["t0", "t2"], ["t1", "t3"]]
 
 
+@pytest.mark.slow
 @pytest.mark.proves("RPT-08")
 def test_a_flush_that_a_reader_keeps_busy_is_an_error_of_the_run(
     app: Outlast, database: Path

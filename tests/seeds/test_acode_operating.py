@@ -61,6 +61,7 @@ def test_mon_3_check_worker_heartbeats(database: Path) -> None:
 # A-15, BP-11: manual override
 
 
+@pytest.mark.slow
 @pytest.mark.proves("CLI-04")
 def test_a_15_bp_11_an_administrator_forces_a_recovery_action_by_command(database: Path) -> None:
     """The worker lives and hangs, so that no recovery would touch its tasks; each has its own."""

@@ -323,6 +323,7 @@ def test_fr_028_the_report_shows_the_duration(start: Start) -> None:
     assert start.report.duration_seconds == length.total_seconds() > 0
 
 
+@pytest.mark.slow
 def test_fr_029_fr_030_repeated_recovery_is_safe(template: Path, tmp_path: Path) -> None:
     """AC-011: another start and another call change nothing; another crash is charged once."""
     database = copy_of(template, tmp_path)

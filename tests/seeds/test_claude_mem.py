@@ -148,6 +148,7 @@ def test_scenario_3_multiple_orphans(database: Path) -> None:
         assert {app.get(one).recovery_count for one in "abc"} == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.proves("TST-31")
 def test_scenario_4_poison_message(database: Path) -> None:
     """A message that crashes whoever works on it: three retries, then it fails; others go on."""

@@ -18,6 +18,8 @@ from outlast_lab.experiments.power.running import Run
 from outlast_lab.record.scenarios import LIVES
 from tests.support.kill_room import a_room, assert_sound, assert_sound_until_killed, tried
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:

@@ -20,6 +20,8 @@ from tests.store.hand import Hand
 from tests.support.children import Child
 from tests.support.recovery_validator import validated
 
+pytestmark = pytest.mark.slow
+
 CRASHED_AT_MS = 1_900_000_000_000
 
 

@@ -21,6 +21,8 @@ from tests.store.trace import Ran, Trace
 from tests.support.children import Child
 from tests.support.recovery_validator import seen, troubles
 
+pytestmark = pytest.mark.slow
+
 MOST_STATEMENTS_A_BATCH = 25
 MOST_STATEMENTS_BESIDES = 200
 SIZES = {"1k": (1_000, 5), "10k": (10_000, 5), "100k": (100_000, 30)}

@@ -20,6 +20,8 @@ from tests.support.children import Child
 from tests.support.forge import Forge
 from tests.support.recovery_validator import Seen, seen, troubles, validated
 
+pytestmark = pytest.mark.slow
+
 CYCLES = 50
 
 

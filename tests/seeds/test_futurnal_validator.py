@@ -74,6 +74,7 @@ def test_validate_recovery_tells_of_a_file_that_is_unsound() -> None:
     assert troubles(of(DONE), Seen({"t": DONE}, {"tokens rise": [[1]]})) == ["tokens rise: [[1]]"]
 
 
+@pytest.mark.slow
 @pytest.mark.proves("TST-21")
 def test_validate_recovery_is_red_on_a_store_that_nobody_recovered(database: Path) -> None:
     """A real crash; recovery is switched off, and what the dead process held stays with it."""
@@ -111,6 +112,7 @@ def test_validate_recovery_leaves_the_log_of_a_crash_for_recovery_to_find(databa
         assert report.wal_frames_moved
 
 
+@pytest.mark.slow
 @pytest.mark.proves("TST-21")
 def test_what_all_crash_tests_ask_refuses_a_stuck_task_and_a_lost_one(database: Path) -> None:
     """Guards the question that crash tests end with: it is the validator's, and no weaker one."""

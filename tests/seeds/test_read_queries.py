@@ -96,6 +96,7 @@ def test_agentos_a_finished_work_item_in_all_its_columns(
     }
 
 
+@pytest.mark.slow
 def test_agentos_a_held_work_item_shows_its_lease(
     agent: Outlast, clock: ManualClock, hand: Hand
 ) -> None:
@@ -109,6 +110,7 @@ def test_agentos_a_held_work_item_shows_its_lease(
     assert row["lease_expires_at"] == stamp(clock, 5)
 
 
+@pytest.mark.slow
 def test_agentos_large_texts_are_shown_though_they_lie_elsewhere(app: Outlast, hand: Hand) -> None:
     app.enqueue("k", "x" * 5000, id="t")
     (lease,) = app.claim("w")
@@ -169,6 +171,7 @@ def test_agentos_active_work_items(agent: Outlast, hand: Hand) -> None:
     assert all(SECONDS_BEHIND - 1 < hours * 3600 < SECONDS_BEHIND + 300 for *_, hours in rows)
 
 
+@pytest.mark.slow
 def test_agentos_lease_health(agent: Outlast, clock: ManualClock, hand: Hand) -> None:
     agent.claim("silent", lease="1h")
     clock.advance("9m")
@@ -228,6 +231,7 @@ def test_agentos_checkpoints_are_found_as_a_recovery_looks_for_them(
     assert (row["work_item_id"], row["metadata"]) == ("work-01KG4ABC", None)
 
 
+@pytest.mark.slow
 def test_agentos_checkpoints_are_numbered_across_the_work_items_of_a_task(
     agent: Outlast, hand: Hand
 ) -> None:

@@ -22,6 +22,8 @@ from tests.store.hand import Hand, everything
 from tests.support.forge import Forge
 from tests.support.recovery_validator import seen, validated
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_SECONDS = 300
 STALE = 100
 PROCESSES = 8

@@ -129,6 +129,7 @@ def test_extend_lock_keeps_the_entry_too(app: Outlast, clock: ManualClock) -> No
 # New functions
 
 
+@pytest.mark.slow
 @pytest.mark.proves("LCK-10", "OBS-16")
 def test_is_lock_stale(database: Path) -> None:
     """FN-3, NEW-3: no lock is not stale, nor is one in use; the commands say the same by code."""
@@ -213,6 +214,7 @@ def test_contention_is_a_locked_condition_and_no_database_error(app: Outlast) ->
     assert (app.get("b").status, app.get("b").attempt) == ("pending", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HEAL-14", "HEAL-15", "CLI-09")
 def test_detect_and_recover_stale_and_get_recovery_stats_by_command(database: Path) -> None:
     """FN-1, FN-2, NEW-4: for maintenance jobs; counting first changes nothing.

@@ -78,6 +78,7 @@ def test_no_payloads_are_no_tasks(app: Outlast) -> None:
     assert app.enqueue_many("work", iter(()), chunked=True) == []
 
 
+@pytest.mark.slow
 def test_one_too_many_is_refused_before_anything_is_stored(app: Outlast) -> None:
     app.open()
     with pytest.raises(InvalidInput, match="more than 100000 tasks do not fit one transaction"):

@@ -79,6 +79,7 @@ def _asked(
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.proves("QUE-23")
 @pytest.mark.parametrize("queue", [None, "default"])
 def test_the_answers_take_as_many_steps_with_a_hundred_thousand_finished_tasks_as_with_one(

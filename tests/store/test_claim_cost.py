@@ -11,6 +11,8 @@ from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.store.trace import Ran, Trace
 
+pytestmark = pytest.mark.slow
+
 BASE: dict[str, object] = {
     "queue": "default", "kind": "k", "priority": 9, "group_id": "g", "created_at": 1,
     "state_changed_at": 1,

@@ -6,6 +6,8 @@ import pytest
 
 from bench import guards
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", guards.VARIANTS)
 def test_the_flow_runs_without_this_guard(

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.store.hand import Hand
 from tests.store.test_shape import claims_and_waits
 from tests.support.children import Child
+
+pytestmark = pytest.mark.slow
 
 
 def _streams_many_in(path: str, count: int) -> None:

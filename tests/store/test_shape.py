@@ -269,6 +269,7 @@ def test_a_probe_that_finds_nothing_to_heal_is_one_read_by_index_each(
 PROBES = ("living_peers", "situations_expired", "situations_expired_elsewhere", "locks_all")
 
 
+@pytest.mark.slow
 @pytest.mark.proves("PRF-07")
 def test_healing_adds_less_than_a_tenth_to_the_claims_of_an_interval(
     tmp_path: Path, clock: ManualClock, trace: Trace

@@ -147,6 +147,7 @@ def test_a_nursery_that_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -
     _Here.nursery.end()
 
 
+@pytest.mark.slow
 def test_nobody_is_left_behind_by_tests_that_are_killed() -> None:
     program = (
         "from tests.support.children import Child\n"

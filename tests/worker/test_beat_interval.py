@@ -25,6 +25,7 @@ def test_the_interval_is_thirty_seconds_or_what_it_is_set_to(make_live: MakeApp)
     assert _beat_ms(other.worker(), other) == 7_000
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HB-02")
 def test_a_short_interval_is_kept_by_a_worker_at_work(make_live: MakeApp) -> None:
     app = make_live(heartbeat_interval_seconds=0.1)

@@ -35,6 +35,7 @@ def test_a_timeout_settles_the_task_and_tells_the_handler(live: Outlast) -> None
     assert (found.error or "").startswith("TimeoutError: ")
 
 
+@pytest.mark.slow
 def test_a_timed_out_task_is_tried_again_like_any_other_failure(live: Outlast) -> None:
     @live.task(timeout=0.2, max_retries=1, backoff=0.01)
     def at_the_second_try(ctx: Context) -> int:
@@ -47,6 +48,7 @@ def test_a_timed_out_task_is_tried_again_like_any_other_failure(live: Outlast) -
     assert live.get(task.id).result == 2
 
 
+@pytest.mark.slow
 def test_an_async_handler_is_cancelled_when_its_time_is_up(live: Outlast) -> None:
     cancelled = []
 
@@ -71,6 +73,7 @@ def test_an_async_handler_is_cancelled_when_its_time_is_up(live: Outlast) -> Non
     assert live.get(following.id).result == 1
 
 
+@pytest.mark.slow
 def test_a_cancelled_task_calls_its_handler_off(live: Outlast) -> None:
     heard: list[Any] = []
 
@@ -147,6 +150,7 @@ def test_no_exception_is_put_into_a_thread(live: Outlast) -> None:
     assert (shift.tally.completed, shift.tally.failed) == (0, 1)
 
 
+@pytest.mark.slow
 def test_a_deaf_handler_keeps_its_slot_and_is_named(live: Outlast) -> None:
     gate = Gate()
     others: list[int] = []

@@ -11,6 +11,8 @@ from outlast.tasks.context import Context
 from tests.support.children import Child
 from tests.worker.shift import Shift, eventually
 
+pytestmark = pytest.mark.slow
+
 
 def test_progress_can_be_seen_while_the_work_goes_on(live: Outlast) -> None:
     may_go = threading.Event()

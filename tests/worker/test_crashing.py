@@ -9,6 +9,8 @@ from outlast import Outlast
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_statuses
 
+pytestmark = pytest.mark.slow
+
 
 def _works_slowly(path: str) -> None:
     import time

@@ -56,6 +56,7 @@ def _without_number(name: str) -> str:
     return name.partition("[")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.proves("HB-16")
 @pytest.mark.parametrize("clerk", ["process", "thread"])
 def test_nothing_is_left_after_a_run(make_live: MakeApp, make_app: MakeApp, clerk: str) -> None:

@@ -123,6 +123,7 @@ def test_handlers_that_do_not_end_within_the_limit_are_released_uncharged(
     assert_nothing_is_left_of_it(database)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("REC-32")
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
 def test_a_second_signal_ends_it_at_once(database: Path, number: signal.Signals) -> None:

@@ -122,6 +122,7 @@ def test_a_worker_that_is_busy_with_long_tasks_leaves_the_others_to_the_next(
             assert one.hear() + other.hear() == 8
 
 
+@pytest.mark.slow
 def test_long_tasks_after_quick_ones_are_not_hoarded(live: Outlast) -> None:
     """What was taken ahead while tasks were quick goes back when they turn out to be long."""
     live.enqueue_many("quick", [{"n": n} for n in range(2000)])

@@ -82,6 +82,7 @@ def test_ready_is_said_once_the_worker_can_work_and_not_before(
     assert words[-1] == "STOPPING=1"
 
 
+@pytest.mark.slow
 def test_a_clerk_that_only_tells_of_trouble_does_not_make_a_worker_ready(
     app: Outlast, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_clerk_that_only_tells_of_trouble_does_not_make_a_worker_ready(
     assert "READY=1" not in manager.words()
 
 
+@pytest.mark.slow
 def test_the_watchdog_is_fed_in_time_even_while_handlers_are_busy_and_while_it_stops(
     app: Outlast, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:

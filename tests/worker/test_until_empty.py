@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from outlast import Outlast, PermanentError, Status
 from outlast.tasks.context import Context
 from tests.worker.conftest import MakeApp
@@ -86,6 +88,7 @@ def test_a_run_ends_when_its_queue_is_paused(live: Outlast) -> None:
     assert live.counts()["pending"] == 2
 
 
+@pytest.mark.slow
 def test_a_run_ends_although_a_handler_does_not(live: Outlast) -> None:
     gate = Gate()
 
