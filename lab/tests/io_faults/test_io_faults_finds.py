@@ -18,8 +18,6 @@ from outlast_lab.stage import fork_server
 COMMIT = "Writer._commit"
 DOUBT = """            for member in members:
                 member.doubt(error)
-            if not isinstance(error, apsw.Error):
-                raise
 """
 
 
@@ -41,7 +39,7 @@ def test_a_failed_commit_that_is_told_as_a_refusal_is_found(tmp_path: Path) -> N
     told = planted(
         tmp_path,
         COMMIT,
-        (DOUBT, "            self._fail(members, error)\n"),
+        (DOUBT, "            batch.commit_sent = False\n            raise\n"),
         "io",
         "enqueue: sync wal 4 late deadly",
     )
@@ -54,7 +52,7 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
     told = planted(
         tmp_path,
         "Tasks.resolve",
-        ('        self._write("resolve", lambda tx: tx.run("bump_fence"))\n', ""),
+        ('        self._access.write("resolve", lambda tx: tx.run("bump_fence"))\n', ""),
         "io",
         "enqueue: sync wal 4 late deadly",
     )
@@ -65,7 +63,7 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
 def test_an_error_of_the_operating_system_that_gets_out_is_found(tmp_path: Path) -> None:
     told = planted(
         tmp_path,
-        "Holding.own",
+        "OwnPresence.own",
         ("                except OSError as error:", "                except EOFError as error:"),
         "io",
         "claim: side-allocate lockfile 1 full once",

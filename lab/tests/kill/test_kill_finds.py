@@ -43,7 +43,7 @@ PLANTED = {
         "instead of what was committed",
     ),
     "the start of a task taken ahead is not noted": Defect(
-        "Holding.note",
+        "OwnPresence.note",
         "return self._incarnation is not None and self._incarnation.lock_file.note(grant)",
         "return self._incarnation is not None",
         "random recovery 1",
@@ -69,16 +69,17 @@ PLANTED = {
         "        if not session.settings.recovers:\n            for name",
         # Its own marker is that of a process that lives; what the file's rows tell is not asked.
         "        from outlast.store.sqlite.side_folder.session_marker import how_it_was_left\n\n"
-        "        told = how_it_was_left(self._store._folder, self._store._workspace)\n"
+        "        engine = self._store.engine\n"
+        "        told = how_it_was_left(engine._folder, engine._marker.workspace)\n"
         "        if not session.settings.recovers or told.stop != 'unclean':\n"
         "            for name",
         "probe start/heal.begun#6",
         "which is not how recovery ends",
     ),
     "a call that there was no memory for is taken for done": Defect(
-        "Pending.refuse",
-        "        self.error = error\n",
-        '        self.error = None if "out of memory" in str(error) else error\n',
+        "Operation.refuse",
+        "            self.error = error\n",
+        '            self.error = None if "out of memory" in str(error) else error\n',
         "memory engine settle/1000 KiB",
         "surprise",
     ),
