@@ -188,13 +188,16 @@ def newer_outlast(monkeypatch: pytest.MonkeyPatch) -> None:
     know_next(monkeypatch)
 
 
-def test_an_opener_that_is_stopped_is_named_and_not_waited_for(database: Path) -> None:
+def test_an_opener_that_is_stopped_is_named_while_others_wait_and_when_they_give_up(
+    database: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """With the default patience of half a minute nobody would know for so long whom to look at."""
     with Child(_sits_in_its_migration, database) as opener:
         assert opener.hear() == "alone with the store"
         opener.signal(signal.SIGSTOP)
-        with pytest.raises(StoreBusy, match=f"process {opener.pid}, which is stopped"):
-            Outlast(database, settings=Settings(open_timeout_seconds=3600)).open()
+        with pytest.raises(StoreBusy, match=rf"by process {opener.pid} \(stopped\); it did not"):
+            Outlast(database, settings=Settings(open_timeout_seconds=2)).open()
+    assert caplog.text.count(f"is being changed by process {opener.pid} (stopped)") == 1
 
 
 class _InterruptedByAMaker:

@@ -99,7 +99,7 @@ def test_a_worker_whose_clerk_never_starts_can_be_stopped_and_leaves_nothing(
         shift.worker.stop()
         assert shift.ended(20).completed == 0
     assert around() == before
-    assert own_threads() <= {"outlast-detector"}
+    assert own_threads() <= {"outlast-detector", "outlast-commit"}
 
 
 @pytest.mark.proves("HB-16")

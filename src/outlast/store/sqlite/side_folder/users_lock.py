@@ -8,12 +8,15 @@ from pathlib import Path
 
 from outlast.errors import StoreBusy, StoreUnwritable
 from outlast.host import kernel
+from outlast.logs import logger
 from outlast.store.sqlite.side_folder.safe_open import Planted
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 _POLL_SECONDS = 0.01
 _STOPPED_SECONDS = 0.5
 _FOR_GOOD = b"exclusive\n"
+
+log = logger("outlast.store")
 
 
 class UsersLock:
@@ -61,14 +64,11 @@ class UsersLock:
 
     def share(self, timeout_seconds: float) -> None:
         """Join the users of the store, once whoever has it exclusively is done."""
-        began = time.monotonic()
+        began, is_named = time.monotonic(), False
         while not self._take(fcntl.LOCK_SH):
             waited_seconds = time.monotonic() - began
-            if waited_seconds > _STOPPED_SECONDS and (stopped := self._stopped()):
-                raise StoreBusy(
-                    f"{self._folder.database} is being changed by process {stopped}, which is"
-                    " stopped; let it go on or end it, then try again"
-                )
+            if waited_seconds > min(_STOPPED_SECONDS, timeout_seconds) and not is_named:
+                is_named = self._name_the_stopped()
             if self._is_for_good() and self.users():
                 raise StoreBusy(
                     f"{self._folder.database} is used exclusively by {self.users_in_words()}, and"
@@ -81,9 +81,18 @@ class UsersLock:
                 )
             time.sleep(_POLL_SECONDS)
 
-    def _stopped(self) -> int | None:
-        """A process that keeps us waiting and cannot go on by itself."""
-        return next((pid for pid in self.users() if kernel.process_state_word(pid)), None)
+    def _name_the_stopped(self) -> bool:
+        """Name in the log who keeps us waiting and cannot go on by itself; whether anybody does."""
+        for pid in self.users():
+            if state := kernel.process_state_word(pid):
+                log.warning(
+                    "%s is being changed by process %d (%s); let it go on or end it",
+                    self._folder.database,
+                    pid,
+                    state,
+                )
+                return True
+        return False
 
     def users(self) -> list[int]:
         """The other processes that hold the lock in any way."""
@@ -91,7 +100,8 @@ class UsersLock:
 
     def users_in_words(self) -> str:
         """The users for an error message."""
-        pids = ", ".join(map(str, self.users()))
+        states = ((pid, kernel.process_state_word(pid)) for pid in self.users())
+        pids = ", ".join(f"{pid} ({state})" if state else f"{pid}" for pid, state in states)
         return f"process {pids}" if pids else "another process"
 
     def release(self) -> None:
