@@ -5,11 +5,12 @@ numbered by themselves, and are woven in so that each comes before anything else
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from outlast.domain.lifecycle import RECOVERY, Status
+from outlast.domain.record import record
 from outlast.domain.task import utc_of
 from outlast.errors import InvalidInput
 
@@ -132,7 +133,7 @@ def _is_number(part: str) -> bool:
     return part.isascii() and part.isdecimal() and len(part) <= _MOST_DIGITS
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Event:
     """One thing that happened, never with a task's payload or result."""
 

@@ -1,7 +1,8 @@
 """What a check of the store's file says."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from outlast.domain.record import record
 
 
 class Verdict(StrEnum):
@@ -13,7 +14,7 @@ class Verdict(StrEnum):
     SKIPPED = "SKIPPED"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class IntegrityResult:
     """The verdict, what was found, how long it took, and whether a repair was tried."""
 

@@ -3,10 +3,11 @@
 A lock is held from the moment it is taken until exactly the moment it ends, and free from then on.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from outlast.domain.record import record
 
 DEFAULT_LOCK = "default"
 """The seed's processing lock: the one that is meant when none is named."""
@@ -23,7 +24,7 @@ class LockState(StrEnum):
     ORPHANED = "orphaned"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LockInfo:
     """One lock as it was at the moment of reading.
 

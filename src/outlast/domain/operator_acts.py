@@ -1,7 +1,6 @@
 """What people do to tasks by their word: who did it, which move follows, and the record of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from outlast.domain.lifecycle import (
     Status,
 )
 from outlast.domain.names import checked_name
+from outlast.domain.record import record
 from outlast.errors import InvalidInput, InvalidTransition
 
 LIBRARY = "library"
@@ -47,7 +47,7 @@ class Signature(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AuditRecord:
     """Who did what to what, and how it ended."""
 
@@ -63,7 +63,7 @@ class AuditRecord:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Forced:
     """What became of one task that an operator acted on."""
 

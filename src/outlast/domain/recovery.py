@@ -1,16 +1,17 @@
 """The records of recovery: what a run found and did, which decisions it took, and why."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import NamedTuple
 
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import RecoveryAction
 from outlast.domain.orphans import Orphaned
+from outlast.domain.record import record
 from outlast.domain.worker import PreviousStop
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RecoveryStep:
     """One step of a run, in the fixed order."""
 
@@ -19,7 +20,7 @@ class RecoveryStep:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeadWorker:
     """A worker that a run found dead, and what it left; the ids are the first hundred of it."""
 
@@ -34,7 +35,7 @@ class DeadWorker:
     task_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UnrecoveredTask:
     """A task that could not be taken back, and what stood in the way."""
 
@@ -42,7 +43,7 @@ class UnrecoveredTask:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RecoveredTask:
     """A task that a run moved."""
 
@@ -60,7 +61,7 @@ class RecoveredTask:
     """Its place in the stream; a page after this one begins behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Decision:
     """What recovery would do with a running task, and why; `orphaned` is None if it stays."""
 
@@ -74,7 +75,7 @@ class Decision:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RecoveryReport:
     """A run: how the store was found, what was done in which order, and what came of it."""
 
@@ -135,7 +136,7 @@ class RecoveryReport:
         return not (self.errors or self.unrecovered)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Suspect:
     """A task that was orphaned again and again, and what that probably comes from."""
 
@@ -154,7 +155,7 @@ class LeftByRecovery(NamedTuple):
     suspect_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RecoveryStatus:
     """Where recovery stands at the moment of reading."""
 

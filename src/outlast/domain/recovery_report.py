@@ -5,9 +5,9 @@ seeds, so that either one's consumers find what they know.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from outlast.domain.record import record
 from outlast.domain.recovery import DeadWorker, RecoveredTask, RecoveryReport, Suspect
 
 HEADING = "=== Queue Recovery Report ==="
@@ -18,7 +18,7 @@ _NEVER_STARTED = "never_started"
 _LIMIT = "max_retries_exceeded"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskLine:
     """What became of one orphan."""
 
@@ -36,7 +36,7 @@ class TaskLine:
     at: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WorkerLine:
     """A dead worker and what it left."""
 
@@ -53,7 +53,7 @@ class WorkerLine:
     """Its tasks, as far as they are among those listed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StepLine:
     """One step of the run."""
 
@@ -62,7 +62,7 @@ class StepLine:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ReportDocument:
     """A run for machines. The names of the second group are the other seed's."""
 

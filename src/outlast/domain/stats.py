@@ -1,12 +1,12 @@
 """What a store's tasks look like in numbers: the backlog, and the three monitoring queries."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from outlast.domain.lifecycle import Status
+from outlast.domain.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Backlog:
     """What is not finished yet: pending and running tasks, and the groups they belong to."""
 
@@ -19,7 +19,7 @@ class Backlog:
         return self.unfinished > 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TaskFigures:
     """The tasks of one kind in one status: how many, and how old they are on average."""
 
@@ -29,7 +29,7 @@ class TaskFigures:
     mean_age_hours: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LeaseFigures:
     """The leases that are out, those not renewed for two minutes, and the mean time since then.
 
@@ -43,7 +43,7 @@ class LeaseFigures:
     ran_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CheckpointFigures:
     """The checkpoints of one task: how many, the number of the last, and from when to when."""
 
@@ -55,7 +55,7 @@ class CheckpointFigures:
     last_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stats:
     """A store in numbers, all from one moment.
 

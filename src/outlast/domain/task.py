@@ -1,13 +1,14 @@
 """What a task looks like to its user: a frozen record whose payload is decoded when asked for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from outlast.domain import codec
 from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import FINAL, Parked, Status
+from outlast.domain.record import record
 from outlast.errors import InvalidInput, PayloadDamaged
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,7 +52,7 @@ NOTHING_STORED = Stored(None, None)
 Waits = Callable[[str, Duration | None], Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Task:
     """One task as it was at the moment of reading.
 
@@ -199,7 +200,7 @@ def _damaged(part: str, task_id: str) -> str:
     return f"the {part} of task {task_id} was damaged on disk; restore it from a backup"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Move:
     """One row of a task's history; the last two of an attempt in a process of its own."""
 
@@ -216,7 +217,7 @@ class Move:
     peak_memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Group:
     """A group's roll-up over its tasks."""
 
@@ -240,7 +241,7 @@ def roll_up(counts: dict[str, int]) -> Status:
     return Status.COMPLETED
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Checkpoint:
     """One append-only record of a task's progress."""
 

@@ -1,9 +1,10 @@
 """What a worker looks like from outside: where it lives, what it serves and holds, how it is."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from outlast.domain.record import record
 
 
 class WorkerState(StrEnum):
@@ -28,7 +29,7 @@ class PreviousStop(StrEnum):
     IN_USE = "in use"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Serves:
     """Which tasks a worker takes, and how many at once; kinds None: whatever there is."""
 
@@ -41,7 +42,7 @@ class Serves:
         return queue in self.queues and (self.kinds is None or kind in self.kinds)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StuckHandler:
     """A handler that goes on although its task timed out or was cancelled."""
 
@@ -50,7 +51,7 @@ class StuckHandler:
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WorkerInfo:
     """One process under one worker name, as it was at the moment of reading.
 

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RecoveryAction
+from outlast.domain.record import record
 from outlast.domain.recovery import RecoveryReport
 from outlast.domain.task import utc_of
 from outlast.errors import OutlastError
@@ -16,7 +17,7 @@ from outlast.store.session import Session
 from outlast.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RecoveryStats:
     """What one pass of healing did; or would do, if `is_dry_run` says that nothing was done."""
 

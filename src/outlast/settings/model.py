@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -11,12 +11,13 @@ from outlast.domain.budgets import Backoff
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import RecoveryAction
 from outlast.domain.orphans import Patience
+from outlast.domain.record import record
 from outlast.errors import InvalidInput
 from outlast.settings import knobs
 from outlast.settings.heartbeat import Heartbeat, worked_out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Periods are seconds; None leaves a knob open, and it is worked out from the others.
 

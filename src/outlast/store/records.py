@@ -1,7 +1,6 @@
 """The records that travel between the engine and a store."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -9,6 +8,7 @@ from outlast.clock import Instant
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import Cause, RecoveryAction
 from outlast.domain.orphans import Patience
+from outlast.domain.record import record
 from outlast.domain.recovery import DeadWorker, RecoveryStep, Suspect, UnrecoveredTask
 from outlast.domain.worker import PreviousStop, StuckHandler, WorkerState
 
@@ -56,7 +56,7 @@ SESSIONS_FROM = "sessions_from"
 """The first run whose session is ended by a clean stop or by the recovery from its crash."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ClaimRequest:
     """What a claimer wants: from which queues, in order, and narrowed to what."""
 
@@ -276,7 +276,7 @@ class RunStart(NamedTuple):
     """The incarnations that ended badly: what they stored last is a later sign than their start."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RunEnd:
     """A recovery run as it ends."""
 

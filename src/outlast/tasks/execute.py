@@ -3,11 +3,11 @@
 import inspect
 import threading
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from outlast.domain import codec
+from outlast.domain.record import record
 from outlast.errors import GiveBack, InvalidInput, PermanentError
 from outlast.store.records import Claimed
 from outlast.tasks.arguments import dumped, is_model
@@ -20,7 +20,7 @@ MAX_FRAMES = 20
 _OWN_FOLDER = str(Path(__file__).parent)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ended:
     """How an execution ended: with a result as JSON text, or with an error in words."""
 

@@ -3,12 +3,12 @@
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
 from outlast.domain.budgets import Backoff
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.record import record
 from outlast.domain.size import Size, size_bytes
 from outlast.errors import InvalidInput
 from outlast.store.session import Session
@@ -37,7 +37,7 @@ class TaskOptions(TypedDict, total=False):
     memory_limit: Size | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
     """How the tasks of a function are queued and run; None leaves it to the settings."""
 

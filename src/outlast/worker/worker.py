@@ -7,10 +7,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 
 from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.record import record
 from outlast.errors import InvalidInput, OutlastError
 from outlast.store.records import MAX_KINDS
 from outlast.store.session import Session, SessionSource
@@ -27,7 +28,7 @@ MAX_PREFETCH = 2000
 DISMISSAL_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """What a worker was told: its name, how much it does at once, what it serves."""
 
