@@ -3,7 +3,6 @@
 from typing import Any
 
 from outlast.app.handle import StoreHandle
-from outlast.domain.metrics import metrics
 
 
 class Measuring:
@@ -16,5 +15,8 @@ class Measuring:
 
         A sample has `labels` and a `value`; one of a histogram has `buckets`, `sum` and `count`.
         """
+        # Few programs ask for metrics, and their descriptions take long to import.
+        from outlast.domain.metrics import metrics
+
         handle = self._handle
         return metrics(handle.look().metrics.figures(handle.now(), handle.settings.patience))
