@@ -20,7 +20,7 @@ from bench.paired import Ratio, summary
 from bench.results import Row
 from outlast import Outlast, Settings
 from outlast.host import kernel
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.store.session import Session
 from outlast.store.sqlite.presence.worker_lock_file import LockFile
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -102,7 +102,7 @@ def look(staff: Staff, path: Path, dead: int) -> tuple[float, float]:
     # Nobody else looks, or the dead would be buried before the look that is timed.
     alone = Settings(detection_interval_seconds=0)
     with Outlast(path, settings=alone, recovery=nothing_yet) as app:
-        detector = Detector(sessions[0], clock=lambda: 0.0)
+        detector = MaintenanceLoop(sessions[0], clock=lambda: 0.0)
         # The first one also begins to watch the processes.
         detector.tick()
         before = app.counts()["pending"]

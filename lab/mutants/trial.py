@@ -22,13 +22,13 @@ from lab.mutants.finding import ROOT, WORDS_KEPT, Ended, command_of, control_of,
 GRACE_SECONDS = 45.0
 EXAMPLE_SECONDS = 90.0
 
-# Where a process, and one that is started as a worker starts its clerk, import the package from.
+# Where a process, and one started as a worker starts its store process, import the package from.
 _WHERE = "import outlast; print(outlast.__file__)"
 _WHERE_FROM = f"""
 import subprocess, sys
 {_WHERE}
-clerk = "import sys; sys.path[:] = sys.argv[1:]; {_WHERE}"
-subprocess.run([sys.executable, "-I", "-S", "-c", clerk, *sys.path], check=True)
+program = "import sys; sys.path[:] = sys.argv[1:]; {_WHERE}"
+subprocess.run([sys.executable, "-I", "-S", "-c", program, *sys.path], check=True)
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from outlast import AsyncLease, AsyncOutlast, Outlast
 from outlast.app.aio.hopping import Hopping
-from outlast.app.aio.looking import AsyncLooking
+from outlast.app.aio.reading import AsyncReadVerbs
 from outlast.testing import ManualClock
 from tests.aio.both import Cast
 from tests.store.hand import Hand
@@ -218,7 +218,7 @@ def test_the_scenes_leave_no_verb_out(tmp_path: Path) -> None:
     }
     verbs = {
         name
-        for of in (AsyncOutlast, AsyncLooking, Hopping, AsyncLease)
+        for of in (AsyncOutlast, AsyncReadVerbs, Hopping, AsyncLease)
         for name, value in vars(of).items()
         if callable(value) and not name.startswith("_")
     }

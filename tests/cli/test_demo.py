@@ -200,7 +200,7 @@ def test_a_worker_that_is_killed_takes_its_helpers_along(stage: Stage) -> None:
     worker = stage.start("worker-1")
     stage.wait_for_the_middle(worker, 20)
     helpers = children_of(worker.pid)
-    assert helpers, "the worker has a clerk"
+    assert helpers, "the worker has a store process"
     kill(worker)
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not all(has_ended(pid) for pid in helpers):

@@ -115,7 +115,7 @@ def _failed_beats(worker: WorkerChild) -> list[float]:
 
 
 def _first_wait_seconds(worker: WorkerChild) -> float:
-    """For how long the clerk had met the lock, by its own clock, when its first beat gave up."""
+    """How long the store process had met the lock, by its clock, when its first beat gave up."""
     (told, *_) = [text for _, text in worker.troubles() if "a beat failed" in text]
     found = re.search(r"has kept others from writing for (\d+\.\d) s", told)
     assert found is not None, told
@@ -136,10 +136,10 @@ def _gone_in_no_time() -> None:
         ({"heartbeat_interval_seconds": 30.0, "write_timeout_seconds": 1.5}, 1.5),
     ],
 )
-def test_a_clerk_is_told_to_wait_no_longer_than_a_beat_may_take(
+def test_a_store_process_is_told_to_wait_no_longer_than_a_beat_may_take(
     make_app: Callable[..., Outlast], settings: dict[str, float], limit_seconds: float
 ) -> None:
-    """Guards the limit itself, on any machine: what the clerk opens the store with."""
+    """Guards the limit itself, on any machine: what the store process opens the store with."""
     app = make_app(**settings)
     app.task(_gone_in_no_time)
     session = app._handle.serve()

@@ -23,7 +23,7 @@ SHORT = {"lease_seconds": LEASE_SECONDS}
 
 
 def test_for_a_stopped_worker_nothing_is_renewed_and_nothing_claimed(database: Path) -> None:
-    """Its clerk runs on and sees that it acts for nobody."""
+    """Its store process runs on and sees that it acts for nobody."""
     with Outlast(database) as app:
         app.enqueue("held", id="t")
         with WorkerChild(database, settings=SHORT) as worker:

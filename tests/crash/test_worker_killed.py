@@ -53,18 +53,18 @@ def test_workers_killed_under_load_lose_nothing_and_nothing_is_done_twice(databa
     assert_history_is_sound(database, killed_at)
 
 
-def test_the_clerk_of_a_killed_worker_is_gone_and_renews_nothing(database: Path) -> None:
+def test_the_store_process_of_a_killed_worker_is_gone_and_renews_nothing(database: Path) -> None:
     """Nobody else has to notice: the kernel ends it, whatever it was doing."""
     with Outlast(database) as app:
         app.enqueue("held", id="t")
     with WorkerChild(database, settings={"heartbeat_interval_seconds": 0.05}) as worker:
         worker.begun("t")
-        clerk = worker.clerk()
+        store_process = worker.store_process()
         at_first_ms = lease_ends_mono_ms(database, "t")
         until(lambda: lease_ends_mono_ms(database, "t") > at_first_ms, "nobody renews")
         worker.kill()
         killed_at = time.monotonic()
-        until(lambda: not lives(clerk), "the clerk outlives its worker")
+        until(lambda: not lives(store_process), "the store process outlives its worker")
         assert time.monotonic() - killed_at < 1
     at_last_ms = lease_ends_mono_ms(database, "t")
     assert at_last_ms <= killed_at * 1000 + 300_000, "no lease was renewed after the kill"

@@ -39,13 +39,13 @@ def test_finished_work_outlasts_any_trouble_of_the_store(database: Path) -> None
 
 
 def _listen(shift: Shift, troubles: list[str]) -> None:
-    desk = shift.worker._desk
-    assert desk is not None
-    hear = desk._hear_of_trouble
+    dispatcher = shift.worker._dispatcher
+    assert dispatcher is not None
+    hear = dispatcher._hear_of_trouble
 
     def hear_and_note(news: News) -> None:
         if news.trouble is not None:
             troubles.append(news.trouble)
         hear(news)
 
-    desk._hear_of_trouble = hear_and_note  # type: ignore[method-assign]
+    dispatcher._hear_of_trouble = hear_and_note  # type: ignore[method-assign]

@@ -15,13 +15,13 @@ from outlast.domain.lifecycle import Outcome
 from outlast.store.records import Claimed
 from outlast.tasks.context import Context
 from outlast.tasks.functions import FunctionOptions, TaskFunction
-from outlast.worker import dispatcher as desk_module
+from outlast.worker import dispatcher as dispatcher_module
 from outlast.worker import worker as worker_module
-from outlast.worker.dispatcher import Desk
+from outlast.worker.dispatcher import Dispatcher
 from outlast.worker.job import Job
-from outlast.worker.jobs import Entry, InHand
+from outlast.worker.jobs import Entry, Jobs
 from outlast.worker.messages import Ending, Proof
-from outlast.worker.prefetch import Pace
+from outlast.worker.prefetch import PrefetchPace
 from outlast_lab.experiments.chaos.crowd import result_of
 from outlast_lab.record.history import ANSWERED, ASKS, LEFT, LineFile, host_seconds
 from tests.support.childside import die, say
@@ -55,12 +55,14 @@ def leave(folder: Path, name: str, text: str = "") -> None:
 def work(path: str, name: str, settings: dict[str, Any], options: dict[str, Any]) -> None:
     """Run a worker, and say what it did once it is done."""
     _Here.name, _Here.signs = name, folder_beside(path, "signs")
-    RecordingDesk.recorder = recorder = DeskRecord(folder_beside(path, "histories"), name)
+    RecordingDispatcher.recorder = recorder = DispatcherRecord(
+        folder_beside(path, "histories"), name
+    )
     if options.pop("eager", False):
-        vars(desk_module)["Pace"] = EagerPace
-    vars(desk_module)["InHand"] = RecordingInHand
-    RecordingDesk.pause_seconds = options.pop("desk_pause_seconds", 0.0)
-    vars(worker_module)["Desk"] = RecordingDesk
+        vars(dispatcher_module)["PrefetchPace"] = EagerPace
+    vars(dispatcher_module)["Jobs"] = RecordingJobs
+    RecordingDispatcher.pause_seconds = options.pop("dispatcher_pause_seconds", 0.0)
+    vars(worker_module)["Dispatcher"] = RecordingDispatcher
     logging.basicConfig(filename=_Here.signs / f"log of {name}", format="%(created)f %(message)s")
     app = Outlast(path, settings=Settings(**settings))
     for handler in (quick, held, stubborn, grips, poison, leaves_a_process):
@@ -160,7 +162,7 @@ class Seen(NamedTuple):
     lease_ms: int
 
 
-class DeskRecord:
+class DispatcherRecord:
     """What a worker was told, as the laboratory's histories have it."""
 
     def __init__(self, folder: Path, worker: str) -> None:
@@ -185,7 +187,7 @@ class DeskRecord:
         self._file.write([LEFT, self._worker, host_seconds()])
 
     def _ask(self, verb: str, arguments: dict[str, Any], at: float) -> str:
-        number = f"desk {next(self._numbers)}"
+        number = f"dispatcher {next(self._numbers)}"
         self._file.write([ASKS, number, self._worker, verb, arguments, at, int(at * 1000)])
         return number
 
@@ -194,15 +196,15 @@ class DeskRecord:
         self._file.write([ANSWERED, number, self._worker, "done", value, now, int(now * 1000)])
 
 
-class RecordingInHand(InHand):
+class RecordingJobs(Jobs):
     """Records each outcome as it is laid down: before that moment nobody can have stored it."""
 
-    def put_down(self, job: Job, entry: Entry) -> None:
-        RecordingDesk.ask(entry)
-        super().put_down(job, entry)
+    def decide(self, job: Job, entry: Entry) -> None:
+        RecordingDispatcher.ask(entry)
+        super().decide(job, entry)
 
 
-class EagerPace(Pace):
+class EagerPace(PrefetchPace):
     """Takes as many tasks ahead as it may, from the first moment, and keeps them."""
 
     def ahead(self) -> int:
@@ -212,10 +214,10 @@ class EagerPace(Pace):
         return False
 
 
-class RecordingDesk(Desk):
+class RecordingDispatcher(Dispatcher):
     """Records each lease when it arrives, and each ending once it is said to be committed."""
 
-    recorder: DeskRecord
+    recorder: DispatcherRecord
     asked: ClassVar[dict[tuple[Proof, str], str]] = {}
     seen: ClassVar[dict[Proof, Seen]] = {}
     pause_seconds = 0.0
@@ -243,7 +245,7 @@ class RecordingDesk(Desk):
 
     def _settled(self, proofs: list[Proof]) -> None:
         for proof in proofs:
-            entry = self._tasks.unsettled.get(proof)
+            entry = self._jobs.unsettled.get(proof)
             if entry is not None:
                 self.recorder.wrote(self.ask(entry))
         super()._settled(proofs)

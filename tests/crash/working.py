@@ -38,9 +38,9 @@ class WorkerChild(Child):
     def __enter__(self) -> "WorkerChild":
         return self
 
-    def clerk(self) -> int:
-        """The pid of its clerk; waits for one."""
-        pid: int = until(lambda: clerk_of(self.pid), "there is no clerk")
+    def store_process(self) -> int:
+        """The pid of its store process; waits for one."""
+        pid: int = until(lambda: store_process_of(self.pid), "there is no store process")
         return pid
 
     def begun(self, task_id: str, attempt: int = 1) -> str:
@@ -90,8 +90,8 @@ def until(found: Callable[[], Any], what: str) -> Any:
     return answer
 
 
-def clerk_of(pid: int) -> int | None:
-    """A worker's clerk as the kernel knows it: the child that runs the clerk's program."""
+def store_process_of(pid: int) -> int | None:
+    """A worker's store process as the kernel knows it: the child that runs that program."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for child in (kernel.read_text(f"{thread}/children") or "").split():
             command = kernel.read_text(f"/proc/{child}/cmdline") or ""

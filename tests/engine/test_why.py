@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, PermanentError
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.testing import ManualClock
 from tests.store.hand import Hand, store_of
 from tests.support.children import Child
@@ -280,7 +280,7 @@ def test_a_holder_that_was_killed_is_called_dead_and_another_task_is_not_blamed(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # It would be told of the death by the kernel, and put the task back before we ask.
-    monkeypatch.setattr(Detector, "start", lambda detector: None)
+    monkeypatch.setattr(MaintenanceLoop, "start", lambda detector: None)
     app = Outlast(database)
     with Child(_claims_and_waits, database) as child:
         assert child.hear() == "claimed"

@@ -12,7 +12,7 @@ import pytest
 
 from outlast import DatabaseError, Outlast, Settings, StoreError
 from outlast.host.waker import Waker
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.store.future import Listener
 from outlast.store.ops.recovery.recovery import Recovery
 from outlast.store.session import Session
@@ -41,14 +41,14 @@ def seconds() -> Seconds:
 
 
 @pytest.fixture
-def detector(app: Outlast, seconds: Seconds) -> Detector:
-    detector = Detector(app._handle.serve(), seconds)
+def detector(app: Outlast, seconds: Seconds) -> MaintenanceLoop:
+    detector = MaintenanceLoop(app._handle.serve(), seconds)
     detector._interval_seconds = 60
     return detector
 
 
 def test_each_look_takes_back_what_is_stale_by_then(
-    app: Outlast, clock: ManualClock, detector: Detector, seconds: Seconds
+    app: Outlast, clock: ManualClock, detector: MaintenanceLoop, seconds: Seconds
 ) -> None:
     app.enqueue_many("work", range(2), id=["dead", "silent"])
     with crashed_holder(app.path, ["dead", "silent"]):
@@ -66,14 +66,14 @@ def test_each_look_takes_back_what_is_stale_by_then(
     assert app.counts()["pending"] == 2
 
 
-def test_a_look_that_finds_nothing_writes_nothing(app: Outlast, detector: Detector) -> None:
+def test_a_look_that_finds_nothing_writes_nothing(app: Outlast, detector: MaintenanceLoop) -> None:
     before = store_of(app).changes()
     assert detector.tick()
     assert store_of(app).changes() == before
 
 
 def test_a_look_that_comes_too_late_is_skipped_and_the_next_one_is_not(
-    app: Outlast, detector: Detector, seconds: Seconds
+    app: Outlast, detector: MaintenanceLoop, seconds: Seconds
 ) -> None:
     """The machine slept: others may not have had the time yet to say that they live."""
     app.enqueue("work", id="t")
@@ -89,7 +89,7 @@ def test_a_look_that_comes_too_late_is_skipped_and_the_next_one_is_not(
 @pytest.mark.parametrize("error", [StoreError, OSError, apsw.Error])
 def test_an_error_is_told_and_the_next_look_is_taken(
     app: Outlast,
-    detector: Detector,
+    detector: MaintenanceLoop,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: type[Exception],
@@ -115,7 +115,7 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
     waits: list[float] = []
     turns = threading.Semaphore(0)
 
-    class InFakeTime(Detector):
+    class InFakeTime(MaintenanceLoop):
         def __init__(self, session: Session) -> None:
             self._now = Seconds()
             super().__init__(session, self._now)
@@ -130,7 +130,7 @@ def test_the_thread_looks_every_so_many_seconds_as_long_as_the_store_is_open(
             turns.release()
             super().stop()
 
-    monkeypatch.setattr("outlast.app.handle.Detector", InFakeTime)
+    monkeypatch.setattr("outlast.app.handle.MaintenanceLoop", InFakeTime)
     app = make_app(detection_interval_seconds=7)
     app.enqueue("work", id="t")
     for n in range(2):
@@ -233,7 +233,7 @@ def test_it_looks_every_minute_unless_told_otherwise_and_zero_switches_it_off(
     assert Settings().detection_interval_seconds == 60
 
     def looking() -> int:
-        return sum(one.name == "outlast-detector" for one in threading.enumerate())
+        return sum(one.name == "outlast-maintenance" for one in threading.enumerate())
 
     before = looking()
     app = make_app(detection_interval_seconds=60).open()
@@ -348,7 +348,7 @@ def _forgets_five(path: str) -> None:
         files = [os.path.realpath(one.path) for one in os.scandir("/proc/self/fd")]
         # The watch of the folders is the store's own, and comes when they have been quiet.
         gone = [one for one in files if not os.path.exists(one) and "inotify" not in one]
-        return names.count("outlast-detector"), len(gone)
+        return names.count("outlast-maintenance"), len(gone)
 
     def forget_five() -> None:
         for _ in range(5):
@@ -383,7 +383,7 @@ def test_who_stops_it_waits_for_a_batch_and_not_for_all_of_them(
     app = make_app(heal_batch=1)
     app.enqueue_many("work", range(3), id=["a", "b", "c"])
     with crashed_holder(app.path, ["a", "b", "c"]):
-        detector = Detector(app._handle.serve())
+        detector = MaintenanceLoop(app._handle.serve())
         detector._interval_seconds = 60
         detector.stop()
         detector.tick()

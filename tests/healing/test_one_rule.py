@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.testing import ManualClock
 from tests.healing.stage import Holder, moves_to_another_host
 from tests.store.hand import Hand
@@ -22,7 +22,7 @@ ENTRIES: dict[str, Callable[[Callable[..., Outlast], Outlast], object]] = {
     "start-up": lambda make_app, app: make_app(**SETTINGS).open(),
     "recover()": lambda make_app, app: app.recover(),
     "heal()": lambda make_app, app: app.heal(),
-    "the detector": lambda make_app, app: Detector(app._handle.serve(), lambda: 0.0).tick(),
+    "the detector": lambda make_app, app: MaintenanceLoop(app._handle.serve(), lambda: 0.0).tick(),
     "a claim": lambda make_app, app: app.claim("next", queue="an empty one"),
 }
 

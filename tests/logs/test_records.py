@@ -97,8 +97,10 @@ def test_an_orphan_that_policy_leaves_alone_has_its_line_too(
     assert vars(moved)["task_id"] == "t2"
 
 
-def test_what_a_workers_clerk_says_arrives_with_what_it_is_about(database: Path, log: Kept) -> None:
-    """The clerk is a process of its own, and its lines come over a wire."""
+def test_what_a_workers_store_process_says_arrives_with_what_it_is_about(
+    database: Path, log: Kept
+) -> None:
+    """The store process is a process of its own, and its lines come over a wire."""
     app = Outlast(database, settings=Settings(retry_backoff_seconds=0.01))
 
     @app.task(max_retries=1)
@@ -248,11 +250,11 @@ def _calls(file: Path) -> list[ast.Call]:
 def test_every_line_is_logged_by_a_logger_that_escapes() -> None:
     """Whoever goes around it lets a stranger's text into the log as it is.
 
-    The command line sets up handlers, and silences a glance at the program's settings; the clerk's
-    records come from such loggers already.
+    The command line sets up handlers, and silences a glance at the program's settings; the records
+    of the store process come from such loggers already.
     """
     command_line = {SOURCE / "cli" / "logs.py", SOURCE / "cli" / "stores.py"}
-    allowed = {SOURCE / "logs.py", SOURCE / "_clerk.py"} | command_line
+    allowed = {SOURCE / "logs.py", SOURCE / "app" / "store_process_main.py"} | command_line
     files = [file for file in sorted(SOURCE.rglob("*.py")) if file not in allowed]
     around = {
         file.name

@@ -153,7 +153,7 @@ def test_the_sums_move_on_when_the_detector_looks_and_when_a_process_leaves(
 ) -> None:
     app = make_app(detection_interval_seconds=600)
     _work_on(app, FOLD_WORTH // 2)
-    detector = app._handle._detector
+    detector = app._handle._maintenance
     assert detector is not None
     assert _folded(app) == 0
     detector.tick()

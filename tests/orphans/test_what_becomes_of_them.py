@@ -10,7 +10,7 @@ import pytest
 
 from outlast import DatabaseError, Outlast
 from outlast.maintenance import loop as detecting
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.store.ops.recovery.recovery import Recovery
 from outlast.testing import ManualClock
 from tests.orphans.left_behind import LONG, killed, stranger
@@ -167,7 +167,7 @@ def test_a_detector_looks_on_after_an_error(
     app = make_app(detection_interval_seconds=0.01)
     app.open()
     monkeypatch.setattr(Recovery, "is_due", fails)
-    (thread,) = (one for one in threading.enumerate() if one.name == "outlast-detector")
+    (thread,) = (one for one in threading.enumerate() if one.name == "outlast-maintenance")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(looks) < 3:
         assert thread.is_alive(), "it looks no more"
@@ -185,7 +185,7 @@ def test_a_detector_whose_tick_came_late_takes_nothing_from_anybody(
     stranger(app, hand, pid=2**22 + 1)
     hand.close()
     seconds = [0.0]
-    detector = Detector(app._handle.serve(), lambda: seconds[0])
+    detector = MaintenanceLoop(app._handle.serve(), lambda: seconds[0])
     seconds[0] += 60 * detecting.LATE + 1
     assert not detector.tick()
     assert app.get("t").status.value == "running"

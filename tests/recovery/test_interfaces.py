@@ -130,7 +130,7 @@ def test_the_records_are_what_the_verbs_return(
 @pytest.mark.proves("API-04")
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("outlast.maintenance.loop", "Detector"), ("outlast.store.sqlite.check", "check")],
+    [("outlast.maintenance.loop", "MaintenanceLoop"), ("outlast.store.sqlite.check", "check")],
 )
 def test_detector_and_integrity_checker_are_modules_of_their_own(module: str, name: str) -> None:
     found = getattr(importlib.import_module(module), name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Settings, WorkerInfo
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.testing import ManualClock
 from tests.crash.working import WorkerChild, looking, named, status_is, until, write_lock_held
 from tests.seeds.crashing import copy_of, crash, facts, moved_to_another_host
@@ -42,7 +42,7 @@ def far(
     template: Path, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Outlast]:
     # Its own thread would look when it pleases; the tests look by a detector that they made.
-    monkeypatch.setattr(Detector, "start", lambda detector: None)
+    monkeypatch.setattr(MaintenanceLoop, "start", lambda detector: None)
     with Outlast(copy_of(template, tmp_path), clock=clock) as app:
         assert app.counts()["running"] == 2
         yield app
@@ -127,7 +127,7 @@ def test_fr_040_fr_041_the_detection_interval_is_configurable_and_60_seconds_by_
     """It decides which tick comes too late to be trusted: after a stop, silence proves nothing."""
     assert Settings().detection_interval_seconds == 60
     now_seconds = [0.0]
-    detector = Detector(far._handle.serve(), clock=lambda: now_seconds[0])
+    detector = MaintenanceLoop(far._handle.serve(), clock=lambda: now_seconds[0])
     clock.advance(DEAD_AFTER)
     now_seconds[0] = 121.0
     assert not detector.tick()
@@ -156,7 +156,7 @@ def _started_anew(app: Outlast) -> None:
 
 
 DOORS: dict[str, Callable[[Outlast], object]] = {
-    "detector": lambda app: Detector(app._handle.serve()).tick(),
+    "detector": lambda app: MaintenanceLoop(app._handle.serve()).tick(),
     "heal": lambda app: app.heal(),
     "recover": lambda app: app.recover(),
     "claim": lambda app: app.claim("w", queue="empty"),

@@ -14,7 +14,7 @@ import pytest
 
 from outlast import Outlast, Settings
 from outlast.domain.recovery import RecoveryReport
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 from tests.store.trace import Ran, Trace
@@ -153,7 +153,7 @@ def _looked(database: Path, trace: Trace) -> list[Ran]:
     ):
         held = "SELECT count(*), count(DISTINCT holder) FROM tasks WHERE status = 'running'"
         assert hand.row(held) == (RUNNING, WORKERS)
-        detector = Detector(app._handle.serve())
+        detector = MaintenanceLoop(app._handle.serve())
         detector._interval_seconds = 60
         with trace.listening() as ran:
             assert detector.tick()

@@ -28,7 +28,7 @@ class Trace:
 
     def _ended(self, event: dict[str, Any]) -> None:
         # The detector looks whenever it comes to it, and no test counts what its thread asks.
-        is_detector = threading.current_thread().name == "outlast-detector"
+        is_detector = threading.current_thread().name == "outlast-maintenance"
         if self._ran is not None and not is_detector:
             steps = event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
             self._ran.append(Ran(event["sql"], steps))

@@ -1,5 +1,5 @@
-"""Workers run on the machine's own clock, with a clerk in a process of its own, unless a test
-asks for the clock that stands still."""
+"""Workers run on the machine's own clock, with a store process beside them, unless a test asks for
+the clock that stands still."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -108,11 +108,11 @@ def test_a_cancelled_task_calls_its_handler_off(live: Outlast) -> None:
         heard.clear()
 
 
-@pytest.mark.parametrize("clerk", ["process", "thread"])
-def test_a_cancellation_is_noticed_whichever_way_the_clerk_lives(
-    make_live: MakeApp, make_app: MakeApp, clerk: str
+@pytest.mark.parametrize("store_process", ["process", "thread"])
+def test_a_cancellation_is_noticed_whichever_way_the_store_process_lives(
+    make_live: MakeApp, make_app: MakeApp, store_process: str
 ) -> None:
-    app = make_live() if clerk == "process" else make_app()
+    app = make_live() if store_process == "process" else make_app()
     begun = threading.Event()
 
     @app.task

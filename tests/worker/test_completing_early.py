@@ -12,7 +12,7 @@ from outlast import Outlast, QueueFull, probes
 from outlast.domain.lifecycle import Outcome
 from outlast.tasks import settle
 from outlast.tasks.execute import Ended
-from outlast.worker.dispatcher import LAST_WORDS_SECONDS, Desk
+from outlast.worker.dispatcher import LAST_WORDS_SECONDS, Dispatcher
 from outlast.worker.job import Job
 from outlast.worker.jobs import proof_of
 from outlast.worker.messages import News
@@ -59,8 +59,8 @@ def test_own_statements_commit_with_the_completion_or_not_at_all(tmp_path: Path)
     assert foreign_rows(path, "SELECT invoice FROM paid ORDER BY 1") == [["a"], ["b"], ["c"]]
 
 
-def taken_up(app: Outlast) -> tuple[Desk, Job]:
-    """A desk whose hand is at a task."""
+def taken_up(app: Outlast) -> tuple[Dispatcher, Job]:
+    """A dispatcher one of whose threads is at a task."""
 
     @app.task(timeout=60)
     def work() -> None: ...
@@ -68,68 +68,68 @@ def taken_up(app: Outlast) -> tuple[Desk, Job]:
     work.enqueue()
     (lease,) = app.prefetch("w")
     session = app._handle.serve()
-    desk = app.worker(name="w")._desk_for(session, ("work",), until_empty=False)
-    desk._principal = session.store.workers.principal("w", session.now())
-    desk._crew.give = lambda jobs: None  # type: ignore[method-assign]
-    desk._hand_on([lease.claimed], session.now().mono_ms)
-    (job,) = desk._tasks.queued.values()
-    assert desk._tasks.begin(job)
-    return desk, job
+    dispatcher = app.worker(name="w")._dispatcher_for(session, ("work",), until_empty=False)
+    dispatcher._principal = session.store.workers.principal("w", session.now())
+    dispatcher._executors.give = lambda jobs: None  # type: ignore[method-assign]
+    dispatcher._hand_on([lease.claimed], session.now().mono_ms)
+    (job,) = dispatcher._jobs.queued.values()
+    assert dispatcher._jobs.begin(job)
+    return dispatcher, job
 
 
 @pytest.mark.parametrize("is_reported", [False, True])
 def test_what_was_completed_early_is_no_loss_whoever_tells_of_it_first(
     app: Outlast, is_reported: bool
 ) -> None:
-    """Guards the count when the clerk looks at the leases just after the handler has ended."""
-    desk, job = taken_up(app)
+    """Guards the count when the leases are looked at just after the handler has ended."""
+    dispatcher, job = taken_up(app)
     assert job.ctx.complete("done")
-    desk._tasks.lay(job, Ended(error="late"))
+    dispatcher._jobs.end(job, Ended(error="late"))
     lost = News(lost=[(job.grant.seq, job.grant.token)])
     if not is_reported:
-        desk._take_in(lost)
-    desk._writer.report(0.0)
-    desk._take_in(lost if is_reported else News(settled=lost.lost))
-    assert (desk.tally.completed, desk.tally.failed, desk.tally.lost) == (1, 0, 0)
-    assert desk._tasks.is_empty
-    desk._close()
+        dispatcher._take_in(lost)
+    dispatcher._writer.report(0.0)
+    dispatcher._take_in(lost if is_reported else News(settled=lost.lost))
+    assert (dispatcher.tally.completed, dispatcher.tally.failed, dispatcher.tally.lost) == (1, 0, 0)
+    assert dispatcher._jobs.is_empty
+    dispatcher._close()
 
 
 @pytest.mark.parametrize("was_stored", [True, False])
 def test_who_is_about_to_complete_is_not_called_off_for_it(app: Outlast, was_stored: bool) -> None:
     """Guards a handler whose completion is stored from being stopped before it hears of that; the
-    clerk tells of a loss only once."""
-    desk, job = taken_up(app)
+    store process tells of a loss only once."""
+    dispatcher, job = taken_up(app)
     with job.ctx._completing():
-        desk._take_in(News(lost=[proof_of(job.grant)]))
-        desk._watch_clocks()
+        dispatcher._take_in(News(lost=[proof_of(job.grant)]))
+        dispatcher._watch_clocks()
         assert not job.ctx.cancelled
-        assert job.grant in desk._tasks.open
+        assert job.grant in dispatcher._jobs.open
         job.ctx.has_completed = was_stored
-    desk._watch_clocks()
+    dispatcher._watch_clocks()
     assert job.ctx.cancelled is not was_stored
-    assert (desk.tally.completed, desk.tally.lost) == (was_stored, not was_stored)
-    desk._close()
+    assert (dispatcher.tally.completed, dispatcher.tally.lost) == (was_stored, not was_stored)
+    dispatcher._close()
 
 
 def test_a_loss_heard_while_completing_fails_is_told_afterwards(
     app: Outlast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guards a handler that survives a failed completion from working on for nobody."""
-    desk, job = taken_up(app)
+    dispatcher, job = taken_up(app)
 
     def refuses(*_: object) -> NoReturn:
-        desk._take_in(News(lost=[proof_of(job.grant)]))
+        dispatcher._take_in(News(lost=[proof_of(job.grant)]))
         raise QueueFull("it could not be stored in time")
 
     monkeypatch.setattr(settle, "complete", refuses)
     with pytest.raises(QueueFull):
         job.ctx.complete("done")
     assert not job.ctx.cancelled
-    desk._watch_clocks()
+    dispatcher._watch_clocks()
     assert (job.ctx.cancelled, job.ctx.reason) == (True, "its lease was lost")
-    assert (desk.tally.completed, desk.tally.lost) == (0, 1)
-    desk._close()
+    assert (dispatcher.tally.completed, dispatcher.tally.lost) == (0, 1)
+    dispatcher._close()
 
 
 @pytest.mark.parametrize("was_stored", [True, False])
@@ -137,21 +137,21 @@ def test_the_time_of_who_is_about_to_complete_is_up_afterwards(
     app: Outlast, was_stored: bool
 ) -> None:
     """Guards the count when a time limit falls between a completion and the handler's hearing of
-    it, and the desk from looking without a pause meanwhile."""
-    desk, job = taken_up(app)
+    it, and the dispatcher from looking without a pause meanwhile."""
+    dispatcher, job = taken_up(app)
     job.times_out_at = time.monotonic()
     with job.ctx._completing():
-        desk._watch_clocks()
+        dispatcher._watch_clocks()
         assert not job.ctx.cancelled
-        assert desk._tasks.next_timeout() == float("inf")
+        assert dispatcher._jobs.next_timeout() == float("inf")
         job.ctx.has_completed = was_stored
-    assert desk._tasks.next_timeout() == job.times_out_at
-    desk._watch_clocks()
+    assert dispatcher._jobs.next_timeout() == job.times_out_at
+    dispatcher._watch_clocks()
     assert (job.ctx.cancelled, job.ctx.reason) == (True, "its time is up")
-    desk._writer.report(0.0)
-    desk._take_in(News(settled=[proof_of(job.grant)]))
-    assert (desk.tally.completed, desk.tally.failed) == (was_stored, not was_stored)
-    desk._close()
+    dispatcher._writer.report(0.0)
+    dispatcher._take_in(News(settled=[proof_of(job.grant)]))
+    assert (dispatcher.tally.completed, dispatcher.tally.failed) == (was_stored, not was_stored)
+    dispatcher._close()
 
 
 @pytest.mark.parametrize("was_stored", [True, False])
@@ -159,18 +159,18 @@ def test_a_lease_that_runs_out_while_its_handler_completes_is_lost_afterwards(
     app: Outlast, was_stored: bool
 ) -> None:
     """Guards a handler whose completion is stored from being stopped by a late renewal."""
-    desk, job = taken_up(app)
+    dispatcher, job = taken_up(app)
     job.lease_ends_mono_ms = 0
     with job.ctx._completing():
-        desk._watch_leases()
+        dispatcher._watch_leases()
         assert not job.ctx.cancelled
-        assert not desk._writer.dropped
+        assert not dispatcher._writer.dropped
         job.ctx.has_completed = was_stored
-    desk._watch_leases()
-    assert desk._writer.dropped == [proof_of(job.grant)]
+    dispatcher._watch_leases()
+    assert dispatcher._writer.dropped == [proof_of(job.grant)]
     assert job.ctx.cancelled is not was_stored
-    assert (desk.tally.completed, desk.tally.lost) == (was_stored, not was_stored)
-    desk._close()
+    assert (dispatcher.tally.completed, dispatcher.tally.lost) == (was_stored, not was_stored)
+    dispatcher._close()
 
 
 @pytest.mark.parametrize("has_waited", [False, True])
@@ -179,16 +179,18 @@ def test_who_is_about_to_complete_is_not_put_back_before_the_last_moment(
 ) -> None:
     """Guards the count when a worker stops while a completion is being stored, and the task from
     being left behind if that never comes to an end."""
-    desk, job = taken_up(app)
-    desk.stop(-1.0 - LAST_WORDS_SECONDS if has_waited else 0.0)
+    dispatcher, job = taken_up(app)
+    dispatcher.stop(-1.0 - LAST_WORDS_SECONDS if has_waited else 0.0)
     with job.ctx._completing():
-        desk._stop_working()
+        dispatcher._stop_working()
         assert job.ctx.cancelled is has_waited
-        assert (job.grant in desk._tasks.open) is not has_waited
-    desk._stop_working()
+        assert (job.grant in dispatcher._jobs.open) is not has_waited
+    dispatcher._stop_working()
     assert job.ctx.cancelled
-    assert [entry[:3] for entry in desk._tasks.left_over()] == [(*job.grant[::2], Outcome.RELEASE)]
-    desk._close()
+    assert [entry[:3] for entry in dispatcher._jobs.left_over()] == [
+        (*job.grant[::2], Outcome.RELEASE)
+    ]
+    dispatcher._close()
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -197,7 +199,7 @@ def test_a_completion_whose_waiter_is_called_off_too_late_counts(
 ) -> None:
     """Guards the count when a coroutine is cancelled between the write and its hearing of it; a
     completion that found its lease lost is none, though its transaction is committed too."""
-    desk, job = taken_up(app)
+    dispatcher, job = taken_up(app)
     if is_lost:
         app.cancel(job.claimed.task_id)
 
@@ -220,4 +222,4 @@ def test_a_completion_whose_waiter_is_called_off_too_late_counts(
     assert app.get(job.claimed.task_id).status == ("cancelled" if is_lost else "completed")
     assert job.ctx.has_completed is not is_lost
     assert not job.ctx.is_completing
-    desk._close()
+    dispatcher._close()

@@ -58,9 +58,11 @@ def _without_number(name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.proves("HB-16")
-@pytest.mark.parametrize("clerk", ["process", "thread"])
-def test_nothing_is_left_after_a_run(make_live: MakeApp, make_app: MakeApp, clerk: str) -> None:
-    app = make_live() if clerk == "process" else make_app()
+@pytest.mark.parametrize("store_process", ["process", "thread"])
+def test_nothing_is_left_after_a_run(
+    make_live: MakeApp, make_app: MakeApp, store_process: str
+) -> None:
+    app = make_live() if store_process == "process" else make_app()
     before = after_one_run(app)
     for _ in range(2):
         fill(app)
@@ -75,12 +77,12 @@ def test_nothing_is_left_after_a_run(make_live: MakeApp, make_app: MakeApp, cler
 
 
 @pytest.mark.proves("HB-16")
-def test_a_clerk_that_could_not_start_at_first_leaves_nothing_and_the_work_is_done(
+def test_a_store_process_that_could_not_start_at_first_leaves_nothing_and_the_work_is_done(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     before = after_one_run(app)
-    failures = fail_the_start_of("outlast-clerk", 2, monkeypatch)
+    failures = fail_the_start_of("outlast-store-process", 2, monkeypatch)
     app.enqueue("plain", {"n": 1})
     assert app.worker().run(until_empty=True).completed == 1
     assert failures == [1, 2]
@@ -88,22 +90,22 @@ def test_a_clerk_that_could_not_start_at_first_leaves_nothing_and_the_work_is_do
 
 
 @pytest.mark.proves("HB-16")
-def test_a_worker_whose_clerk_never_starts_can_be_stopped_and_leaves_nothing(
+def test_a_worker_whose_store_process_never_starts_can_be_stopped_and_leaves_nothing(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_app()
     before = after_one_run(app)
-    failures = fail_the_start_of("outlast-clerk", 10_000, monkeypatch)
+    failures = fail_the_start_of("outlast-store-process", 10_000, monkeypatch)
     with Shift(app.worker()) as shift:
         eventually(lambda: len(failures) > 1)
         shift.worker.stop()
         assert shift.ended(20).completed == 0
     assert around() == before
-    assert own_threads() <= {"outlast-detector", "outlast-commit"}
+    assert own_threads() <= {"outlast-maintenance", "outlast-commit"}
 
 
 @pytest.mark.proves("HB-16")
-def test_a_clerk_process_that_could_not_start_leaves_nothing(
+def test_a_store_process_that_could_not_start_leaves_nothing(
     live: Outlast, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = after_one_run(live)
@@ -119,7 +121,7 @@ def test_a_clerk_process_that_could_not_start_leaves_nothing(
     live.enqueue("plain", {"n": 1})
     assert live.worker().run(until_empty=True).completed == 1
     assert len(tries) == 2
-    assert "no clerk could be started" in caplog.text
+    assert "no store process could be started" in caplog.text
     assert around() == before
 
 

@@ -13,7 +13,7 @@ from tests.worker.shift import Gate, Shift, eventually
 def test_many_quick_tasks_take_far_fewer_commits_than_tasks(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a clock of its own the worker's clerk is a thread, so its statements can be heard."""
+    """On a clock of its own the store process is a thread, so its statements can be heard."""
     trace = Trace(monkeypatch)
     app = make_app()
 

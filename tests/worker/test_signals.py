@@ -144,19 +144,19 @@ def test_a_second_signal_ends_it_at_once(database: Path, number: signal.Signals)
     assert_nothing_is_left_of_it(database)
 
 
-def test_the_clerk_is_gone_with_its_worker(database: Path) -> None:
+def test_the_store_process_is_gone_with_its_worker(database: Path) -> None:
     with Outlast(database) as app:
         app.enqueue("until_stopped", {})
     with Child(_works_under_load, database, 30) as child:
         assert child.hear() == "begun"
-        clerks = eventually(lambda: _children_of(child.pid))
+        store_processes = eventually(lambda: _children_of(child.pid))
         child.signal(signal.SIGTERM)
         assert child.wait() == 0, child.error()
-    eventually(lambda: not [pid for pid in clerks if Path(f"/proc/{pid}").exists()])
+    eventually(lambda: not [pid for pid in store_processes if Path(f"/proc/{pid}").exists()])
 
 
 def test_a_signal_to_the_whole_group_still_ends_in_order(database: Path) -> None:
-    """Ctrl-C reaches the clerk, too, which must stay until its worker has said all."""
+    """Ctrl-C reaches the store process, too, which must stay until its worker has said all."""
     with Outlast(database) as app:
         app.enqueue("until_stopped", {}, id="long")
     with Child(_works_under_load, database, 30) as child:

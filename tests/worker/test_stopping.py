@@ -48,10 +48,10 @@ def test_a_handler_may_take_the_whole_limit_to_finish(live: Outlast) -> None:
     with Shift(live.worker(shutdown="60s")) as shift:
         gate.wait_for(1)
         shift.worker.stop()
-        desk = shift.worker._desk
-        assert desk is not None
-        eventually(lambda: desk._stops_at)
-        assert desk._releases_at - time.monotonic() > 40
+        dispatcher = shift.worker._dispatcher
+        assert dispatcher is not None
+        eventually(lambda: dispatcher._stops_at)
+        assert dispatcher._releases_at - time.monotonic() > 40
         gate.open()
         assert shift.ended().completed == 1
     assert live.get(task.id).result == 1
@@ -203,7 +203,7 @@ def test_a_task_claimed_at_the_last_moment_is_put_back(make_app: MakeApp) -> Non
     worker = app.worker(concurrency=1)
     for n in range(40):
         with Shift(worker) as shift:
-            eventually(lambda: (desk := worker._desk) and desk.is_ready)
+            eventually(lambda: (dispatcher := worker._dispatcher) and dispatcher.is_ready)
             enqueuing = threading.Thread(target=work.enqueue)
             enqueuing.start()
             if n % 2:
@@ -214,11 +214,11 @@ def test_a_task_claimed_at_the_last_moment_is_put_back(make_app: MakeApp) -> Non
         assert app.counts()["running"] == 0
 
 
-@pytest.mark.parametrize("clerk", ["process", "thread"])
+@pytest.mark.parametrize("store_process", ["process", "thread"])
 def test_closing_the_app_ends_its_worker_and_gives_back_what_it_held(
-    make_live: MakeApp, make_app: MakeApp, clerk: str
+    make_live: MakeApp, make_app: MakeApp, store_process: str
 ) -> None:
-    app = make_live() if clerk == "process" else make_app()
+    app = make_live() if store_process == "process" else make_app()
     gate = Gate()
 
     @app.task

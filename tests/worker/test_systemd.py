@@ -73,7 +73,7 @@ def test_ready_is_said_once_the_worker_can_work_and_not_before(
     monkeypatch.setattr(subprocess, "Popen", popen)
     with Shift(app.worker()) as shift:
         eventually(lambda: "READY=1" in manager.words())
-        assert before == [[], []], "without a clerk a worker can do nothing"
+        assert before == [[], []], "without a store process a worker can do nothing"
         app.enqueue("work").wait(30)
         shift.worker.stop()
         shift.ended()
@@ -83,18 +83,18 @@ def test_ready_is_said_once_the_worker_can_work_and_not_before(
 
 
 @pytest.mark.slow
-def test_a_clerk_that_only_tells_of_trouble_does_not_make_a_worker_ready(
+def test_a_store_process_that_only_tells_of_trouble_does_not_make_a_worker_ready(
     app: Outlast, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A unit that is reported as started must have started."""
-    real, starts = store_link.ClerkLink.start, []
+    real, starts = store_link.StoreLink.start, []
 
     def start_for_another_store(link: Any, principal: Any) -> None:
         starts.append(1)
         link._terms.path = str(app.path) + "-elsewhere/none.db"
         real(link, principal)
 
-    monkeypatch.setattr(store_link.ClerkLink, "start", start_for_another_store)
+    monkeypatch.setattr(store_link.StoreLink, "start", start_for_another_store)
     with Shift(app.worker()) as shift:
         eventually(lambda: len(starts) >= 3)
         assert manager.words() == []

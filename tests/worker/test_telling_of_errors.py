@@ -76,12 +76,12 @@ def test_half_a_character_in_a_message_does_not_keep_it_from_being_stored(live: 
     assert error_of(live, broken_text.enqueue().id).startswith("ValueError: name \\ud800 and ")
 
 
-@pytest.mark.parametrize("clerk", ["process", "thread"])
+@pytest.mark.parametrize("store_process", ["process", "thread"])
 def test_logs_hold_no_payload_no_result_and_no_message_of_an_error(
-    make_live: MakeApp, make_app: MakeApp, clerk: str, caplog: pytest.LogCaptureFixture
+    make_live: MakeApp, make_app: MakeApp, store_process: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever may read the logs of a program may not be allowed to read its data."""
-    app = (make_live if clerk == "process" else make_app)(retry_backoff_seconds=0.01)
+    app = (make_live if store_process == "process" else make_app)(retry_backoff_seconds=0.01)
 
     @app.task
     def returns(secret: str) -> str:

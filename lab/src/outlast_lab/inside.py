@@ -4,7 +4,7 @@
 
 from typing import TYPE_CHECKING
 
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.store.store import Store
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ def operations_waiting(app: "Outlast") -> int:
 
 def look_for_the_dead(app: "Outlast") -> bool:
     """One look of a detector, in the caller's thread; False if it was skipped."""
-    return Detector(app._handle.serve(), clock=lambda: 0.0).tick()
+    return MaintenanceLoop(app._handle.serve(), clock=lambda: 0.0).tick()

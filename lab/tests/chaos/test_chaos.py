@@ -190,7 +190,7 @@ def test_chaos_finds_workers_that_are_taken_for_dead(tmp_path: Path) -> None:
 def test_chaos_finds_results_that_are_lost(tmp_path: Path) -> None:
     """A result of the real worker is forgotten when its task's number can be divided by three."""
     change = (
-        "self.put_down(job, (seq, token, ended.result))",
-        "self.put_down(job, (seq, token, ended.result if seq % 3 else None))",
+        "self.decide(job, (seq, token, ended.result))",
+        "self.decide(job, (seq, token, ended.result if seq % 3 else None))",
     )
     found_in_some_round(tmp_path, "lay", change, "lost")

@@ -61,7 +61,7 @@ def test_a_lease_that_ran_out_while_somebody_stood_still_explains_two_handlers()
         Account(stops=[Span("a", 11.0, 14.0)]),
         Account(stops=[Span("c", 11.0, 14.0, keeps_others_out=True)]),
         Account(stops=[Span("a", 11.0, 11.3), Span("a", 12.0, 12.3)]),
-        Account(without_clerk=[Span("a", 11.0, 12.0)]),
+        Account(without_store_process=[Span("a", 11.0, 12.0)]),
     ):
         assert judged(together, "lease_expired_retry", account=stopped) == []
     late = Account(late=[Span("supervisor", 11.0, 14.0)])
@@ -79,7 +79,7 @@ def test_a_lease_that_ran_out_while_somebody_stood_still_explains_two_handlers()
         ("lease_expired_retry", Account(stops=[Span("b", 11.0, 14.0)])),
         ("lease_expired_retry", Account(stops=[Span("a", 11.0, 14.0, is_its_work=False)])),
         ("lease_expired_retry", Account(stops=[Span("a", 11.0, 11.1)])),
-        ("lease_expired_retry", Account(without_clerk=[Span("b", 11.0, 12.0)])),
+        ("lease_expired_retry", Account(without_store_process=[Span("b", 11.0, 12.0)])),
     ],
 )
 def test_nothing_else_explains_it(reason: str, account: Account) -> None:

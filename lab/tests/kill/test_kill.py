@@ -52,10 +52,10 @@ def test_a_process_killed_at_a_random_moment_loses_nothing_that_was_acknowledged
 @pytest.mark.proves("TST-09")
 @pytest.mark.parametrize("number", range(1, 3))
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_killed_worker_clerk_or_handler_loses_nothing_that_was_done(
+def test_a_killed_worker_store_process_or_handler_loses_nothing_that_was_done(
     room: Room, target: str, number: int
 ) -> None:
-    """A worker outlives its clerk and its handlers' processes, and they do not outlive it."""
+    """A worker outlives its store process and handlers' processes, and they do not outlive it."""
     assert_sound(room, f"random {target} {number}")
 
 

@@ -52,7 +52,7 @@ def test_each_verb_meets_each_moment_and_each_state() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("share", range(2))
 def test_a_real_worker_back_from_the_dead_writes_nothing(tmp_path: Path, share: int) -> None:
-    """Handlers in threads, on a loop and in processes; the worker, its clerk or both stopped."""
+    """Handlers in threads, on a loop, in processes; worker, store process or both are stopped."""
     cases, played = working.CASES[share::2], Counter[str]()
     with Company() as company:
         assert list(working.play(cases, Plan(tmp_path), company, played)) == []

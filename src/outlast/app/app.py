@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from outlast.app import claim
-from outlast.app.events import Watching
+from outlast.app.events import EventVerbs
 from outlast.app.handle import StoreHandle
 from outlast.app.lease import Lease, ended_leases
-from outlast.app.locks import Locking
-from outlast.app.metrics import Measuring
-from outlast.app.operators import Operating
-from outlast.app.recovery import Mending
+from outlast.app.locks import LockVerbs
+from outlast.app.metrics import MetricVerbs
+from outlast.app.operators import OperatorVerbs
+from outlast.app.recovery import RecoveryVerbs
 from outlast.app.store_path import database_path
 from outlast.app.tracing import Traceable
 from outlast.app.waiting import claim_when_ready
@@ -31,7 +31,7 @@ from outlast.settings import Settings
 from outlast.store.opening import Backend
 from outlast.store.records import FlushResult, Statement
 from outlast.tasks import enqueue, settle
-from outlast.tasks.checked_enqueue import Given, Intake, checked_payloads
+from outlast.tasks.checked_enqueue import CheckedEnqueue, Given, checked_payloads
 from outlast.tasks.functions import Functions
 from outlast.tasks.registering import Registering
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from outlast.worker.worker import Worker
 
 
-class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Traceable):
+class Outlast(
+    Registering, OperatorVerbs, EventVerbs, RecoveryVerbs, LockVerbs, MetricVerbs, Traceable
+):
     """A durable task queue on one SQLite file.
 
     Making the object touches nothing, so it may stand at module level. Reads open the store to
@@ -59,7 +61,7 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
         """A guest, such as an operator's command, leaves no recovery settings in the store."""
         self._handle = handle_on(target, settings, clock, recovery, logger, is_guest=guest)
         self._functions = Functions(self._handle.serve)
-        self._intake = Intake(self._handle, self._functions, self.wait)
+        self._checked_enqueue = CheckedEnqueue(self._handle, self._functions, self.wait)
         self.path = self._handle.path
 
     def __repr__(self) -> str:
@@ -116,7 +118,7 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
         function = self._functions.get(kind) if isinstance(kind, str) else None
         if function is not None:
             given = Given(options, id, idempotency_key)
-            return self._intake.put(function, function.checked(payload), given)
+            return self._checked_enqueue.put(function, function.checked(payload), given)
         return enqueue.enqueue(
             self._handle, kind, payload, options,
             task_id=id, key=idempotency_key, waits=self.wait,
@@ -147,7 +149,7 @@ class Outlast(Registering, Operating, Watching, Mending, Locking, Measuring, Tra
         if function is not None:
             given = Given(options, id, idempotency_key)
             checked = checked_payloads(function, payloads)
-            return self._intake.put_many(function, checked, given, chunked)
+            return self._checked_enqueue.put_many(function, checked, given, chunked)
         return enqueue.enqueue_many(
             self._handle, kind, payloads, options,
             task_ids=id, keys=idempotency_key, chunked=chunked,

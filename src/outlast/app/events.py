@@ -31,7 +31,7 @@ MOST_TRIES = 1_000_000
 _ON_ERROR = ("retry", "skip", "stop")
 
 
-class Watching:
+class EventVerbs:
     """What happened, in order, and whoever wants to be told."""
 
     _handle: StoreHandle

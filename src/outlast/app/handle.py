@@ -19,7 +19,7 @@ from outlast.errors import (
 )
 from outlast.logs import Log, about
 from outlast.maintenance.healing import Recovery
-from outlast.maintenance.loop import Detector
+from outlast.maintenance.loop import MaintenanceLoop
 from outlast.maintenance.recovery import recover
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
@@ -67,7 +67,7 @@ class StoreHandle:
         self._is_opening = False
         self._session: Session | None = None
         self._looking: Store | None = None
-        self._detector: Detector | None = None
+        self._maintenance: MaintenanceLoop | None = None
 
     @property
     def path(self) -> Path:
@@ -196,11 +196,11 @@ class StoreHandle:
         session.is_guest = self._is_guest
         try:
             self._recovery(session)
-            detector = Detector(session)
+            detector = MaintenanceLoop(session)
             # One who is forgotten unclosed has no use for a thread that looks on.
             self._forgotten = weakref.finalize(self, detector.let_go)
             self._forgotten.atexit = False
-            self._detector = detector
+            self._maintenance = detector
             detector.start()
         except BaseException as error:
             self._backend.leave(store, self.now())
@@ -213,7 +213,7 @@ class StoreHandle:
 
     def _drop(self) -> None:
         session, self._session = self._session, None
-        detector, self._detector = self._detector, None
+        detector, self._maintenance = self._maintenance, None
         if detector is not None:
             self._forgotten.detach()
             detector.stop()

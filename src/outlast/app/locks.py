@@ -20,7 +20,7 @@ from outlast.store.records import ClaimRequest
 from outlast.store.session import Session
 
 
-class Locking:
+class LockVerbs:
     """Named locks, for whatever only one may do at a time."""
 
     _handle: StoreHandle

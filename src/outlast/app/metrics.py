@@ -5,7 +5,7 @@ from typing import Any
 from outlast.app.handle import StoreHandle
 
 
-class Measuring:
+class MetricVerbs:
     """What goes on in the store, in numbers that other tools understand."""
 
     _handle: StoreHandle

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from outlast.app.handle import StoreHandle
-from outlast.app.reading import Looking
+from outlast.app.reading import ReadVerbs
 from outlast.domain.lifecycle import Parked, Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.operator_acts import (
@@ -33,7 +33,7 @@ MAX_ENTRIES = 100_000
 ALL = -1
 
 
-class Operating(Looking):
+class OperatorVerbs(ReadVerbs):
     """What people do to tasks and queues by their word."""
 
     _handle: StoreHandle

@@ -22,7 +22,7 @@ from outlast.tasks import checkpoint
 MAX_LISTED = 100_000
 
 
-class Looking:
+class ReadVerbs:
     """What can be asked of a store without opening it to serve."""
 
     _handle: StoreHandle

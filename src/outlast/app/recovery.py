@@ -49,7 +49,7 @@ class QueueRecovery(Protocol):
         ...
 
 
-class Mending:
+class RecoveryVerbs:
     """Recovery by hand, and the record of what recovery did by itself."""
 
     _handle: StoreHandle

@@ -1,4 +1,4 @@
-"""The program of a worker's clerk process: opens the store for its worker and serves on a wire."""
+"""The program of a worker's store process: it opens the store and serves its worker on a socket."""
 
 import logging
 import os
@@ -15,30 +15,30 @@ from outlast.logs import fields_of, logger
 from outlast.settings import Settings
 from outlast.store.records import Principal
 from outlast.store.session import Session
-from outlast.worker.messages import Begin, Logged, News, Report, Wire, first_letter
-from outlast.worker.store_process import Clerk
+from outlast.worker.messages import Begin, Logged, News, Report, Wire, first_message
+from outlast.worker.store_process import StoreProcess
 
 
 class ToTheWorker(logging.Handler):
-    """What the clerk's own modules log is logged by the worker, whose log people read."""
+    """What the store process's own modules log is logged by the worker, whose log people read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: deque[Logged] = deque()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line for the clerk to send: several threads log, and only one may write."""
+        """Keep one line for the store process to send: several threads log, only one may write."""
         line = (record.levelno, record.name, record.getMessage(), fields_of(record))
         self.lines.append(line)
 
 
 def main(descriptor: int) -> None:
     """Serve the worker at the other end of the descriptor until it is gone."""
-    # A signal to the whole group is the worker's to answer; its clerk ends when it does.
+    # A signal to the whole group is the worker's to answer; its store process ends when it does.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     end = socket.socket(fileno=descriptor)
-    begin = first_letter(end, Begin)
+    begin = first_message(end, Begin)
     if begin is None:
         return
     kernel.die_with_parent(begin.pid)
@@ -64,6 +64,6 @@ def _serve(end: socket.socket, begin: Begin) -> None:
     root.addHandler(handler)
     root.setLevel(begin.log_level)
     try:
-        Clerk(wire, session, begin, worker_is_running, handler.lines).run()
+        StoreProcess(wire, session, begin, worker_is_running, handler.lines).run()
     finally:
         backend().leave(store, clock.now())

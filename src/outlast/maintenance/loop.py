@@ -34,7 +34,7 @@ class _Stopping(Exception):
     """The detector is to stop in the middle of a look."""
 
 
-class Detector:
+class MaintenanceLoop:
     """One serving process's detector."""
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class Detector:
         try:
             waker = Waker()
             thread = threading.Thread(
-                target=self._run, args=(waker,), name="outlast-detector", daemon=True
+                target=self._run, args=(waker,), name="outlast-maintenance", daemon=True
             )
         except OSError as error:
             self._session.log.warning(NOBODY_LOOKS, error)

@@ -28,7 +28,7 @@ class Opener(enqueue.Opener, Protocol):
         ...
 
 
-class Intake:
+class CheckedEnqueue:
     """Stores calls of the functions of one app; `hop` runs what blocks off a coroutine's loop."""
 
     def __init__(

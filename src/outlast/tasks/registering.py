@@ -17,7 +17,7 @@ from outlast.domain.duration import Duration
 from outlast.domain.size import Size
 from outlast.domain.task import Task
 from outlast.store.records import Statement
-from outlast.tasks.checked_enqueue import Given, Intake, payloads_of
+from outlast.tasks.checked_enqueue import CheckedEnqueue, Given, payloads_of
 from outlast.tasks.context import Context
 from outlast.tasks.enqueue import DEFAULT_QUEUE, Options
 from outlast.tasks.functions import (
@@ -50,20 +50,22 @@ class WantsContext(Protocol[E, R_co]):
 class Enqueuer(Generic[E]):
     """Enqueues calls of one function, with the options that `using` was given."""
 
-    def __init__(self, function: AnyFunction, intake: Intake, given: Given = _NOTHING) -> None:
+    def __init__(
+        self, function: AnyFunction, checked_enqueue: CheckedEnqueue, given: Given = _NOTHING
+    ) -> None:
         self._function = function
-        self._intake = intake
+        self._checked_enqueue = checked_enqueue
         self._given = given
 
     def enqueue(self, *args: E.args, **kwargs: E.kwargs) -> Task:
         """Store a call as a task; when this returns, it survives the process and the machine."""
         payload = self._function.payload_of(args, kwargs)
-        return self._intake.put(self._function, payload, self._given)
+        return self._checked_enqueue.put(self._function, payload, self._given)
 
     async def aenqueue(self, *args: E.args, **kwargs: E.kwargs) -> Task:
         """The same from a coroutine, which does not hold up its loop meanwhile."""
         payload = self._function.payload_of(args, kwargs)
-        return await self._intake.put_soon(self._function, payload, self._given)
+        return await self._checked_enqueue.put_soon(self._function, payload, self._given)
 
     def enqueue_many(self, calls: Iterable[Any], *, chunked: bool = False) -> list[str]:
         """Store many calls in one transaction and return their ids.
@@ -72,17 +74,21 @@ class Enqueuer(Generic[E]):
         argument.
         """
         payloads = payloads_of(self._function, calls)
-        return self._intake.put_many(self._function, payloads, self._given, chunked)
+        return self._checked_enqueue.put_many(self._function, payloads, self._given, chunked)
 
 
 class BoundFunction(TaskFunction[P, R], Enqueuer[E], Generic[P, E, R]):
     """A registered function of an `Outlast`: called it runs, enqueued it becomes a task."""
 
     def __init__(
-        self, fn: Callable[P, R], kind: str, options: FunctionOptions, intake: Intake
+        self,
+        fn: Callable[P, R],
+        kind: str,
+        options: FunctionOptions,
+        checked_enqueue: CheckedEnqueue,
     ) -> None:
         TaskFunction.__init__(self, fn, kind, options)
-        Enqueuer.__init__(self, self, intake)
+        Enqueuer.__init__(self, self, checked_enqueue)
 
     def using(
         self,
@@ -99,7 +105,7 @@ class BoundFunction(TaskFunction[P, R], Enqueuer[E], Generic[P, E, R]):
     ) -> Enqueuer[E]:
         """An enqueuer with these options, which so never collide with arguments."""
         options = Options(queue, priority, group, delay, run_at, max_retries, also)
-        return Enqueuer(self, self._intake, Given(options, id, idempotency_key))
+        return Enqueuer(self, self._checked_enqueue, Given(options, id, idempotency_key))
 
 
 class Decorator(Protocol):
@@ -117,7 +123,7 @@ class Registering:
     """The part of an Outlast object that knows functions."""
 
     _functions: Functions
-    _intake: Intake
+    _checked_enqueue: CheckedEnqueue
 
     @property
     def functions(self) -> Functions:
@@ -158,7 +164,9 @@ class Registering:
 
         def register(fn: Callable[..., Any]) -> BoundFunction[..., ..., Any]:
             kind = kind_of(fn, name, isolation)
-            function: BoundFunction[..., ..., Any] = BoundFunction(fn, kind, options, self._intake)
+            function: BoundFunction[..., ..., Any] = BoundFunction(
+                fn, kind, options, self._checked_enqueue
+            )
             self.functions.register(function)
             return function
 

@@ -1,23 +1,23 @@
-"""A worker's crew: its threads and its loop behind one door, sharing the slots there are."""
+"""The executors of a worker: its threads and its event loop, which share the slots."""
 
-from outlast.worker.job import Begun, Job, Laid
+from outlast.worker.job import BeginJob, EndJob, Job
 from outlast.worker.loop import Loop
 from outlast.worker.threads import Slots, Threads
 
 GOODBYE_SECONDS = 0.5
 
 
-class Crew:
+class Executors:
     """Runs jobs where they belong: plain functions and child processes in threads, coroutines on
     the loop."""
 
-    def __init__(self, concurrency: int, begun: Begun, laid: Laid) -> None:
+    def __init__(self, concurrency: int, begin_job: BeginJob, end_job: EndJob) -> None:
         slots = Slots(concurrency)
-        self._threads = Threads(concurrency, slots, begun, laid)
-        self._loop = Loop(concurrency, slots, begun, laid)
+        self._threads = Threads(concurrency, slots, begin_job, end_job)
+        self._loop = Loop(concurrency, slots, begin_job, end_job)
 
     def hold(self, lock_descriptor: int) -> None:
-        """The lock that the handlers' processes inherit from now on."""
+        """Set the lock that the handlers' processes inherit from now on."""
         self._threads.lock_descriptor = lock_descriptor
 
     def give(self, jobs: list[Job]) -> None:
@@ -29,6 +29,6 @@ class Crew:
             self._loop.give([job for job in jobs if not job.is_plain])
 
     def close(self) -> None:
-        """Let the idle go; who is still busy is left behind."""
+        """End idle threads and the loop; a handler that is still busy is left behind."""
         self._threads.close(GOODBYE_SECONDS)
         self._loop.close(GOODBYE_SECONDS)

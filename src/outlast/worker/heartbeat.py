@@ -1,7 +1,7 @@
-"""A clerk's signs of life for its worker: beats that renew its leases, and looks at them.
+"""The heartbeat of a worker, sent by its store process: it renews the leases and notices lost ones.
 
 Beat and renewal share one transaction. A beat that fails is tried again, sooner than the next one
-is due, and is never the end of anything.
+is due, and ends nothing.
 """
 
 import time
@@ -19,8 +19,8 @@ FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
 
 
-class Pulse:
-    """When to beat and when to look, and what came of it."""
+class Heartbeat:
+    """When to beat and when to look at the leases, and what came of it."""
 
     def __init__(self, session: Session, begin: Begin) -> None:
         self._session = session
@@ -33,15 +33,15 @@ class Pulse:
         """When the leases were last renewed for certain."""
 
     def beat_soon(self) -> None:
-        """There is something to be said that should not wait for the next beat."""
+        """Beat within a moment: there is something that should not wait for the next beat."""
         self.beat_at = min(self.beat_at, time.monotonic() + WATCH_SECONDS)
 
     def put_off(self) -> None:
-        """The worker is stopped or gone, and nothing is renewed for it."""
+        """Renew nothing for the moment, because the worker is stopped or gone."""
         self.beat_at = time.monotonic() + WATCH_SECONDS
 
     def beat(self, held: Mapping[Proof, Claimed], report: Report) -> list[Proof]:
-        """Beat, and renew all leases; those that are no longer ours."""
+        """Beat, and renew all leases; returns those that are no longer ours."""
         session, leases = self._session, list(held.items())
         began, began_mono_ms = time.monotonic(), session.now().mono_ms
         try:
@@ -67,7 +67,7 @@ class Pulse:
         return [key for (key, _), is_ours in zip(leases, current, strict=True) if not is_ours]
 
     def watch(self, held: Mapping[Proof, Claimed]) -> list[Proof]:
-        """A task that was cancelled or taken back should not keep its handler busy for long."""
+        """Leases that others have ended meanwhile, so that their handlers are called off soon."""
         self.watch_at = time.monotonic() + WATCH_SECONDS
         leases = [(key, one.grant) for key, one in held.items()]
         with suppress(OutlastError):

@@ -69,5 +69,5 @@ class Job:
             interrupt(reason)
 
 
-Begun = Callable[[Job], bool]
-Laid = Callable[[Job, Ended], None]
+BeginJob = Callable[[Job], bool]
+EndJob = Callable[[Job, Ended], None]

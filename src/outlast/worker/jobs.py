@@ -1,7 +1,7 @@
-"""The tasks a worker has in hand, from the moment they are claimed until they are settled.
+"""The jobs of a worker: its tasks from the moment they are claimed until they are settled.
 
-Its hands take tasks up and lay outcomes down here, each in a thread of its own; its desk looks
-after the rest. A task's outcome is decided by whoever takes it out of `open`.
+Executors begin and end jobs here, each in a thread of its own; the dispatcher does the rest. The
+outcome of a task is decided by whoever removes it from `open`.
 """
 
 import json
@@ -28,18 +28,18 @@ Entry = Completed | Ending
 
 
 class TakenOut(NamedTuple):
-    """What was found of a task whose lease has ended."""
+    """What was known of a task whose lease has ended."""
 
     job: Job | None
-    """If a handler is at it."""
+    """The job, if a handler is at work on it."""
     is_news: bool
     is_done: bool
-    """Whether its handler had completed it by its own word."""
+    """Whether its handler had completed it itself, by `ctx.complete()`."""
 
 
-class InHand:
-    """Open tasks have no outcome yet: queued for a hand, or running. Outcomes lie in the outbox
-    until they are reported, and stay unsettled until they are known to be committed."""
+class Jobs:
+    """Open jobs have no outcome yet: they are queued for an executor, or running. Outcomes wait in
+    the outbox until they are reported, and are unsettled until they are known to be committed."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class InHand:
         report: Callable[[], None],
         worker: str | None = None,
     ) -> None:
-        """`wake` makes the desk look; `report` sends what is in the outbox at once."""
+        """`wake` makes the dispatcher look; `report` sends what is in the outbox at once."""
         self._session = session
         self._batch = batch
         self._wake = wake
@@ -59,14 +59,14 @@ class InHand:
         self.queued: dict[Grant, Job] = {}
         self.running: dict[Grant, Job] = {}
         self.outbox: deque[Entry] = deque()
-        self.first_laid_at = 0.0
+        self.first_outcome_at = 0.0
         self.unsettled: dict[Proof, Entry] = {}
-        # Completed by their handlers' own word, and not known to be settled here yet.
+        # Their handlers completed these themselves; they are not known to be settled here yet.
         self._done_early: set[Proof] = set()
-        # What moves a task from one place to the next, so that it is never in none of them.
+        # A job moves between these containers under this lock, so that it is never in none of them.
         self._moving = threading.Lock()
         self.is_watched = True
-        """Whether the desk is awake, and will look at what is laid down without being woken."""
+        """Whether the dispatcher is awake, and will see new outcomes without being woken."""
 
     @property
     def is_empty(self) -> bool:
@@ -75,13 +75,13 @@ class InHand:
             return not (self.open or self.outbox or self.unsettled)
 
     def take_in(self, job: Job) -> None:
-        """A claimed task, to be taken up by a hand."""
+        """Add a claimed task, which waits for an executor."""
         self.open[job.grant] = self.queued[job.grant] = job
 
-    # For the hands
+    # For the executors
 
     def begin(self, job: Job) -> bool:
-        """A hand takes a task up; False if it is no longer to be run."""
+        """Begin a job in an executor; False if it is no longer to be run."""
         if self.queued.pop(job.grant, None) is None:
             return False
         self.running[job.grant] = job
@@ -91,13 +91,13 @@ class InHand:
             return False
         options = job.function.options
         if options.timeout_seconds is not None and options.isolation == "thread":
-            # A process has its time limit from its slot, which also says how it ended.
+            # The slot of an isolated process enforces the limit itself, and says how it ended.
             job.times_out_at = time.monotonic() + options.timeout_seconds
             self._wake()
         return True
 
     def _may_run(self, job: Job) -> bool:
-        """Note the start; False if the lease is over, or the desk has taken the task back."""
+        """Note the start; False if the lease is over, or the dispatcher has taken the task back."""
         if self._session.now().mono_ms >= job.lease_ends_mono_ms:
             self.release(job)
             return False
@@ -109,8 +109,8 @@ class InHand:
             return False
         return job.grant in self.open
 
-    def lay(self, job: Job, ended: Ended) -> None:
-        """A hand lays an outcome down; it counts unless the task was settled otherwise."""
+    def end(self, job: Job, ended: Ended) -> None:
+        """Take an executor's outcome; it counts unless the task was settled otherwise."""
         self.running.pop(job.grant, None)
         if ended.is_given_back:
             self.release(job)
@@ -119,12 +119,12 @@ class InHand:
             self._log_error(job, ended)
         if ended.error is None and ended.peak_memory_bytes is None:
             seq, _, token = job.grant
-            self.put_down(job, (seq, token, ended.result))
+            self.decide(job, (seq, token, ended.result))
         else:
-            self.put_down(job, self.ending(job, ended))
+            self.decide(job, self.ending(job, ended))
 
     def _log_error(self, job: Job, ended: Ended) -> None:
-        # Who has lost its lease has not failed: the task is in other hands, or settled.
+        # A handler that lost its lease has not failed: others hold the task, or it is settled.
         is_lost = job.grant not in self.open or ended.error_type == LeaseLost.__name__
         what = "stopped" if is_lost else "failed"
         self._session.log.warning(
@@ -135,17 +135,17 @@ class InHand:
             extra=job.fields() | about(worker=self._worker, reason=ended.error_type),
         )  # fmt: skip
 
-    def put_down(self, job: Job, entry: Entry) -> None:
+    def decide(self, job: Job, entry: Entry) -> None:
         """Decide how a task ended, unless somebody has."""
         has_completed = job.ctx.has_completed
         if has_completed:
-            # By its own word, whatever came of it since and whoever tells of it first.
+            # The handler completed it itself, whatever came of it since.
             entry = (*proof_of(job.grant), None)
         with self._moving:
             is_open = self.open.pop(job.grant, None) is not None
             if is_open:
                 if not self.outbox:
-                    self.first_laid_at = time.monotonic()
+                    self.first_outcome_at = time.monotonic()
                 if has_completed:
                     self._done_early.add(proof_of(job.grant))
                 self.outbox.append(entry)
@@ -154,8 +154,8 @@ class InHand:
             self._wake()
             return
         if count >= self._batch and self.open:
-            # The desk would have to wait for this thread to let the interpreter go, and the clerk
-            # for the desk.
+            # The dispatcher would have to wait until this thread releases the GIL, and the store
+            # process for the dispatcher.
             self._report()
         elif not self.is_watched and (count == 1 or not self.open):
             self.is_watched = True
@@ -176,7 +176,7 @@ class InHand:
             ended.peak_memory_bytes,
         )
 
-    # For the desk
+    # For the dispatcher
 
     def held(self) -> list[Claimed]:
         """Everything that was handed out and has no outcome yet; payloads are not repeated."""
@@ -190,10 +190,10 @@ class InHand:
 
     def release(self, job: Job) -> None:
         """Put a task back, uncharged."""
-        self.put_down(job, Ending(*proof_of(job.grant), Outcome.RELEASE))
+        self.decide(job, Ending(*proof_of(job.grant), Outcome.RELEASE))
 
     def release_queued(self, jobs: Iterable[Job]) -> None:
-        """Put back what no hand has taken up."""
+        """Put back what no executor has begun."""
         for job in list(jobs):
             if self.queued.pop(job.grant, None) is not None:
                 self.release(job)
@@ -225,12 +225,12 @@ class InHand:
     def overdue(self, now: float) -> Iterator[Job]:
         """Handlers that have had their time; their tasks have failed of it by then."""
         for job in self.at_work():
-            # Who is about to complete may have completed; if not, its time is up afterwards.
+            # One that is about to complete may have completed; if not, its time is up afterwards.
             if now >= job.times_out_at and not job.ctx.is_completing:
                 job.times_out_at = float("inf")
                 seconds = job.function.options.timeout_seconds
                 error = f"TimeoutError: it was not done within {seconds:g} s"
-                self.put_down(job, self.ending(job, Ended(error=error)))
+                self.decide(job, self.ending(job, Ended(error=error)))
                 yield job
 
     def next_timeout(self) -> float:
@@ -266,13 +266,13 @@ class InHand:
         return json.dumps(found[:MOST_TOLD], default=str) if found else None
 
     def is_time(self, now: float) -> bool:
-        """Outcomes wait a little for company, unless there is nothing they could wait for."""
+        """Whether to report now: outcomes wait a little to be settled in one transaction."""
         if not self.outbox:
             return False
         return (
             not self.open
             or len(self.outbox) >= self._batch
-            or now - self.first_laid_at >= self._session.settings.settle_delay_seconds
+            or now - self.first_outcome_at >= self._session.settings.settle_delay_seconds
         )
 
     def gather(self, now: float) -> tuple[list[Completed], list[Ending]]:
@@ -288,11 +288,11 @@ class InHand:
             else:
                 completed.append(entry)
         if self.outbox:
-            self.first_laid_at = now
+            self.first_outcome_at = now
         return completed, endings
 
     def offer_again(self) -> None:
-        """Nobody knows whether what was reported has been committed."""
+        """Report once more what is not known to be committed."""
         self.outbox.extendleft(self.unsettled.values())
         self.unsettled.clear()
 
@@ -303,11 +303,11 @@ def proof_of(grant: Grant) -> Proof:
 
 
 def settle_the_rest(session: Session, row: int, entries: Iterable[Entry]) -> None:
-    """Store outcomes without a clerk, one by one, as far as the store allows it."""
+    """Store outcomes without a store process, one by one, as far as the store allows it."""
     try:
         for entry in entries:
             ending = entry if isinstance(entry, Ending) else completed_ending(*entry)
             with suppress(LeaseLost):
                 session.store.leases.settle([ending.settlement(row)], session.now())
     except OutlastError as error:
-        session.log.warning("after the clerk's last word: %s", error)
+        session.log.warning("settling without the store process failed: %s", error)

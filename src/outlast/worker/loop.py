@@ -9,7 +9,7 @@ from contextlib import suppress
 from outlast.logs import logger
 from outlast.tasks.execute import Ended, execute_async, failed
 from outlast.tasks.tracing import traced_on_loop
-from outlast.worker.job import Begun, Job, Laid
+from outlast.worker.job import BeginJob, EndJob, Job
 from outlast.worker.threads import Slots
 
 CLEANING_UP_SECONDS = 0.5
@@ -20,12 +20,12 @@ log = logger("outlast.worker")
 class Loop:
     """One event loop in one thread, with as many coroutines at work as there may be at once."""
 
-    def __init__(self, most: int, slots: Slots, begun: Begun, laid: Laid) -> None:
+    def __init__(self, most: int, slots: Slots, begin_job: BeginJob, end_job: EndJob) -> None:
         self._most = most
         self._slots = slots
-        self._begun = begun
-        self._laid = laid
-        self._heap: deque[Job] = deque()
+        self._begin_job = begin_job
+        self._end_job = end_job
+        self._queue: deque[Job] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._workers: set[asyncio.Task[None]] = set()
@@ -41,7 +41,7 @@ class Loop:
                 target=self._run, args=(self._loop,), name="outlast-loop", daemon=True
             )
             self._thread.start()
-        self._heap.extend(jobs)
+        self._queue.extend(jobs)
         self._rouse_soon()
 
     def _rouse_soon(self) -> None:
@@ -64,7 +64,7 @@ class Loop:
     def _rouse(self) -> None:
         """Wake as many as have something to do, and make more if there may be more."""
         assert self._loop is not None
-        wanted = len(self._heap)
+        wanted = len(self._queue)
         while wanted > 0 and self._idle:
             sleeper = self._idle.popleft()
             if not sleeper.done():
@@ -80,9 +80,9 @@ class Loop:
         assert me is not None
         assert self._loop is not None
         while True:
-            while self._heap and self._slots.take_if_free():
-                job = self._heap.popleft()
-                if self._begun(job):
+            while self._queue and self._slots.take_if_free():
+                job = self._queue.popleft()
+                if self._begin_job(job):
                     await self._execute(job, me)
                 self._slots.give_back()
                 if self._is_ending:
@@ -103,7 +103,7 @@ class Loop:
         # A cancellation was meant for the handler, which has ended.
         while me.cancelling():
             me.uncancel()
-        self._laid(job, ended)
+        self._end_job(job, ended)
 
     def _cancelling(self, job: Job, worker: "asyncio.Task[None]") -> Callable[[str], None]:
         loop = self._loop

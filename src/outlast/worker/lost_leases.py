@@ -1,5 +1,5 @@
-"""What a worker does about a lease that has ended without its doing: call the handler off, count
-it, and note it. The desk says which ones."""
+"""What a worker does about a lease that has ended without its doing: it calls the handler off,
+counts the loss and logs it. The dispatcher says which leases."""
 
 import time
 
@@ -7,24 +7,24 @@ from outlast.store.records import Grant
 from outlast.store.session import Session
 from outlast.worker.counts import Tally
 from outlast.worker.job import Job
-from outlast.worker.jobs import InHand
+from outlast.worker.jobs import Jobs
 
 
-class Losing:
-    """Takes out of a worker's hands what is no longer its own."""
+class LostLeases:
+    """Removes jobs whose leases the worker has lost."""
 
-    def __init__(self, session: Session, tasks: InHand, tally: Tally, worker: str) -> None:
+    def __init__(self, session: Session, jobs: Jobs, tally: Tally, worker: str) -> None:
         self._session = session
-        self._tasks = tasks
+        self._jobs = jobs
         self._tally = tally
         self._worker = worker
         self._put_off: list[Grant] = []
 
     def hear(self, grant: Grant) -> None:
-        """The clerk has seen that a lease has ended."""
-        if self._tasks.is_completing(grant):
+        """The store process has seen that a lease has ended."""
+        if self._jobs.is_completing(grant):
             # A handler that completes its task ends the lease itself, and is about to say so here;
-            # if it fails to, the clerk will not tell of the loss again.
+            # if it fails to, the store process will not tell of the loss again.
             self._put_off.append(grant)
         else:
             self.lose(grant, "its lease was lost")
@@ -38,10 +38,10 @@ class Losing:
     def lose(self, grant: Grant, reason: str, *, is_taken: bool = True) -> None:
         """Call a task off. Unless somebody has taken it, the note that it began stays: whoever
         takes it has to know."""
-        # One loss may be told of twice: seen by a look at the leases, and said to a late result.
-        job, is_news, is_done = self._tasks.take_out(grant)
+        # One loss may be told twice: by a look at the leases, and as the answer to a late result.
+        job, is_news, is_done = self._jobs.take_out(grant)
         if is_done:
-            # By its handler's own word, which may have more to do.
+            # Its handler completed it itself, and may have more to do.
             self._tally.completed += is_news
             self._session.store.leases.note_end([grant])
             return

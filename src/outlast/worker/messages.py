@@ -1,4 +1,4 @@
-"""What a worker and its clerk write to each other, and how it travels between their processes."""
+"""The messages between a worker and its store process, and the socket that carries them."""
 
 import socket
 import struct
@@ -16,20 +16,20 @@ _LENGTH = struct.Struct("<I")
 _READ_BYTES = 1 << 18
 
 _COMPLETED = Cause(Outcome.COMPLETE, WORKER)
-# Spares the detour by which a named tuple is usually made.
+# `tuple.__new__` skips the Python-level constructor of a named tuple, which is slower.
 _new_tuple = tuple.__new__
 
-Letter = TypeVar("Letter", bound=msgspec.Struct)
+Message = TypeVar("Message", bound=msgspec.Struct)
 
 # A task's row and token: with the holder, which never changes, its grant.
 Proof = tuple[int, int]
 Completed = tuple[int, int, str | None]
-# A line of the clerk's log: level, logger, text, what it is about.
+# A line of the store process's log: level, logger, text, what it is about.
 Logged = tuple[int, str, str, dict[str, Any]]
 
 
 class Begin(msgspec.Struct, array_like=True):
-    """The first letter to a clerk: where the store is, for whom it acts, and on what terms."""
+    """The first message to a store process: the store's path, the worker, and its terms."""
 
     path: str
     settings: dict[str, Any]
@@ -116,28 +116,28 @@ def settlements_in(report: Report, row: int, held: Mapping[Proof, Claimed]) -> I
 
 
 class News(msgspec.Struct, array_like=True, kw_only=True):
-    """From the clerk: what is committed, what is new, what is lost."""
+    """From the store process: what is committed, what is new, what is lost."""
 
     handed: list[Claimed] = []
     claimed_mono_ms: int = 0
     settled: list[Proof] = []
     lost: list[Proof] = []
     beaten_mono_ms: int | None = None
-    is_dry: bool | None = None
+    found_no_work: bool | None = None
     excluding: list[int] = []
     awaits_retries: bool = False
     trouble: str | None = None
     logs: list[Logged] = []
-    spoiled: list[Proof] = []
+    unstorable: list[Proof] = []
     is_replaced: str | None = None
     is_dead: bool = False
     has_left: bool = False
 
 
-class Wire(Generic[Letter]):
-    """One end of a stream of letters; neither reading nor writing ever blocks."""
+class Wire(Generic[Message]):
+    """One end of a stream of messages; neither reading nor writing ever blocks."""
 
-    def __init__(self, end: socket.socket, reads: type[Letter]) -> None:
+    def __init__(self, end: socket.socket, reads: type[Message]) -> None:
         end.setblocking(False)
         self._socket = end
         self._decoder = msgspec.msgpack.Decoder(reads)
@@ -154,9 +154,9 @@ class Wire(Generic[Letter]):
         """Whether the other side is slow to read."""
         return bool(self._outgoing)
 
-    def send(self, letter: msgspec.Struct) -> None:
+    def send(self, message: msgspec.Struct) -> None:
         """Send what can be sent now; the rest goes with the next flush."""
-        text = self._encoder.encode(letter)
+        text = self._encoder.encode(message)
         self._outgoing += _LENGTH.pack(len(text))
         self._outgoing += text
         self.flush()
@@ -168,7 +168,7 @@ class Wire(Generic[Letter]):
                 sent = self._socket.send(self._outgoing)
                 del self._outgoing[:sent]
 
-    def letters(self) -> list[Letter]:
+    def messages(self) -> list[Message]:
         """Everything that has arrived; EOFError when the other side is gone."""
         is_over = False
         try:
@@ -187,7 +187,7 @@ class Wire(Generic[Letter]):
             raise EOFError
         return found
 
-    def _parsed(self) -> list[Letter]:
+    def _parsed(self) -> list[Message]:
         found = []
         at = 0
         while len(self._incoming) - at >= _LENGTH.size:
@@ -201,12 +201,12 @@ class Wire(Generic[Letter]):
         return found
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the socket."""
         self._socket.close()
 
 
-def first_letter(end: socket.socket, reads: type[Letter]) -> Letter | None:
-    """Wait for the letter that opens a stream, and take no byte of what follows it."""
+def first_message(end: socket.socket, reads: type[Message]) -> Message | None:
+    """Wait for the message that opens a stream, and take no byte of what follows it."""
     head = _exactly(end, _LENGTH.size)
     text = None if head is None else _exactly(end, _LENGTH.unpack(head)[0])
     return None if text is None else msgspec.msgpack.decode(text, type=reads)

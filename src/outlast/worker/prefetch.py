@@ -1,17 +1,17 @@
-"""How quickly tasks end here, and so how many a worker may take ahead without hoarding them."""
+"""How quickly tasks end here, and so how many a worker may prefetch without hoarding them."""
 
 import time
 
 AHEAD_SECONDS = 0.1
 HOARD_SECONDS = 1.0
 QUIET_SECONDS = 0.25
-# Slots that began together end together: over less than this, how many ended says nothing of pace.
+# Slots that began together end together: a rate over less time than this would mean nothing.
 LEAST_SECONDS = 0.01
 WEIGHT = 0.5
 
 
-class Pace:
-    """A running average; it falls when nothing ends, for what was quick may have become slow."""
+class PrefetchPace:
+    """A running average of ended tasks per second; it falls while no task ends."""
 
     def __init__(self, concurrency: int, prefetch: int) -> None:
         self._concurrency = concurrency

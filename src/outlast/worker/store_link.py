@@ -1,4 +1,4 @@
-"""A worker's line to its clerk: starts it, starts it anew when it dies, carries the letters."""
+"""A worker's link to its store process: it starts it, replaces it, and carries the messages."""
 
 import contextlib
 import dataclasses
@@ -20,23 +20,23 @@ from outlast.settings import Settings
 from outlast.store.records import Principal
 from outlast.store.session import Session
 from outlast.worker.messages import Begin, News, Report, Wire
-from outlast.worker.store_process import Clerk
+from outlast.worker.store_process import StoreProcess
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 STEADY_SECONDS = 10.0
 GOODBYE_SECONDS = 5.0
 
-# The clerk needs this process's way to its modules and none of what start-up files may do.
+# The store process needs this process's `sys.path` and none of what start-up files may do.
 PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:];"
     " from outlast.app.store_process_main import main; main(int(sys.argv[1]))"
 )
 
 
-class ClerkLink:
-    """The worker's end of the line. The thread that makes it must live as long as the clerk is
-    needed: the kernel ends a clerk with the thread that started it."""
+class StoreLink:
+    """The worker's end of the link. The thread that makes it must live as long as the store process
+    is needed: the kernel ends a store process with the thread that started it."""
 
     def __init__(self, session: Session, terms: Begin) -> None:
         self._session = session
@@ -46,18 +46,18 @@ class ClerkLink:
         self._thread: threading.Thread | None = None
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self.starts_at = 0.0
-        """When a clerk may be started; after one died, not at once."""
+        """When a store process may be started; after one died, not at once."""
         self._started_at = 0.0
         self._has_started = False
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a clerk to write to."""
+        """Whether there is a store process to write to."""
         return self._wire is not None
 
     @property
     def pid(self) -> int | None:
-        """The clerk's process, if it is one."""
+        """The store process's process, if it is one."""
         return self._process.pid if self._process else None
 
     def fileno(self) -> int:
@@ -66,7 +66,7 @@ class ClerkLink:
         return self._wire.fileno()
 
     def start(self, principal: Principal) -> None:
-        """Start a clerk that acts for this worker."""
+        """Start a store process that acts for this worker."""
         ours, theirs = socket.socketpair()
         self._started_at = time.monotonic()
         begin = msgspec.structs.replace(
@@ -95,17 +95,17 @@ class ClerkLink:
         self._wire.send(begin)
 
     def _start_thread(self, theirs: socket.socket, begin: Begin) -> None:
-        """A clock that is not the system's exists in this process alone, and so must the clerk."""
-        clerk = Clerk(Wire(theirs, Report), self._session, begin, lambda: True)
+        """Serve in a thread: a clock that is not the system's exists in this process alone."""
+        store_process = StoreProcess(Wire(theirs, Report), self._session, begin, lambda: True)
 
         def serve() -> None:
             with contextlib.closing(theirs):
                 try:
-                    clerk.run()
+                    store_process.run()
                 except OutlastError as error:
-                    self._session.log.warning("the clerk ends: %s", error)
+                    self._session.log.warning("the store process ends: %s", error)
 
-        thread = threading.Thread(target=serve, name="outlast-clerk", daemon=True)
+        thread = threading.Thread(target=serve, name="outlast-store-process", daemon=True)
         try:
             thread.start()
         except RuntimeError:
@@ -114,27 +114,27 @@ class ClerkLink:
         self._thread = thread
 
     def send(self, report: Report) -> None:
-        """Write to the clerk."""
+        """Write to the store process."""
         assert self._wire is not None
         self._wire.send(report)
 
     def news(self) -> list[News]:
-        """What the clerk wrote; EOFError when it is gone."""
+        """What the store process wrote; EOFError when it is gone."""
         assert self._wire is not None
         self._wire.flush()
         try:
-            return self._wire.letters()
+            return self._wire.messages()
         except (OSError, msgspec.MsgspecError) as error:
             raise EOFError from error
 
     @property
     def has_unsent(self) -> bool:
-        """Whether the clerk is slow to read."""
+        """Whether the store process is slow to read."""
         return self._wire is not None and self._wire.has_unsent
 
     def wait(self, descriptor: int, now: float, until: float) -> None:
-        """Sleep until the descriptor or the clerk has something, or can be sent more, or until
-        then; without a clerk, no longer than until the next one may be started."""
+        """Sleep until the descriptor or the store process has something, or can be sent more, or
+        until then; without a store process, only until the next one may be started."""
         if not self.is_up:
             until = max(now + 0.01, min(until, self.starts_at))
             kernel.wait_until_readable([descriptor], until - now)
@@ -145,7 +145,7 @@ class ClerkLink:
         )
 
     def drop(self) -> None:
-        """The clerk is gone, or must go; a next one waits a little if this one was short-lived."""
+        """Give the store process up; the next one waits a little if this one was short-lived."""
         now = time.monotonic()
         if now - self._started_at > STEADY_SECONDS:
             self._pause_seconds = FIRST_PAUSE_SECONDS
@@ -154,7 +154,7 @@ class ClerkLink:
         self.close(timeout_seconds=0.0)
 
     def close(self, timeout_seconds: float = GOODBYE_SECONDS) -> None:
-        """Hang up and see the clerk out."""
+        """Close the socket and wait for the store process to end."""
         if self._wire is not None:
             self._wire.close()
             self._wire = None
@@ -171,7 +171,7 @@ class ClerkLink:
 
 
 def plain_settings(settings: Settings, **changes: Any) -> dict[str, Any]:
-    """Settings as they travel in a letter."""
+    """Settings as they travel in a message."""
     values = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
     plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
     return plain | changes

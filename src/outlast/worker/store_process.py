@@ -1,8 +1,8 @@
-"""The clerk: claims, settles and beats for one worker, in a process that runs none of its code.
+"""The store process: it claims, settles and beats for one worker, and runs none of its handlers.
 
-A worker's handlers may hold the interpreter for seconds; were its transactions made there, they
-would hold the store's write lock for as long. The clerk ends with its worker, and renews nothing
-for one that is stopped or gone.
+A worker's handlers may hold the GIL for seconds; transactions made there would hold the store's
+write lock for as long. The store process ends with its worker, and renews nothing for one that is
+stopped or gone.
 """
 
 import time
@@ -28,10 +28,10 @@ from outlast.worker.heartbeat import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     WATCH_SECONDS,
-    Pulse,
+    Heartbeat,
 )
 from outlast.worker.messages import Begin, Logged, News, Proof, Report, Wire, settlements_in
-from outlast.worker.work_waiter import Well
+from outlast.worker.work_waiter import WorkWaiter
 
 MOST_AT_ONCE = 1000
 SINGLY_AFTER_FAILURES = 2
@@ -43,8 +43,8 @@ _STRAY = Cause(Outcome.RELEASE, RECOVERY)
 _OF_THE_STORE = (QueueStalled, StoreBusy, QueueFull, OutcomeUnknown, StoreUnwritable)
 
 
-class Clerk:
-    """One worker's clerk, at its desk until the worker hangs up or says that it leaves."""
+class StoreProcess:
+    """Serves one worker until the worker closes the socket or says that it leaves."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Clerk:
         self._store = session.store
         self._begin = begin
         self._worker_is_running = worker_is_running
-        # Filled by other threads too, and sent by this one alone.
+        # Other threads append to it too; this one alone sends.
         self._logs: deque[Logged] = deque() if logs is None else logs
         self._refusals: Counter[Proof] = Counter()
         self._has_heard = False
@@ -73,22 +73,22 @@ class Clerk:
         self._handed_in_all = 0
         self._failures = 0
         self._resumes_at = 0.0
-        self._is_told_dry = False
+        self._told_no_work = False
         self._told_retries = False
-        self._well = Well(session)
-        self._pulse = Pulse(session, begin)
+        self._work_waiter = WorkWaiter(session)
+        self._heartbeat = Heartbeat(session, begin)
 
     def run(self) -> None:
         """Serve until the worker is gone; what it did not say goodbye to is for recovery."""
         try:
-            while self._take_in(self._wire.letters()):
+            while self._take_in(self._wire.messages()):
                 self._serve_once()
                 self._wire.flush()
                 self._wait()
         except EOFError:
             return
         finally:
-            self._well.close()
+            self._work_waiter.close()
 
     def _serve_once(self) -> None:
         """One round; what nobody here can mend is told, and ends it."""
@@ -105,11 +105,11 @@ class Clerk:
         while self._logs:
             self._wire.send(News(logs=[self._logs.popleft()]))
 
-    # What the worker says
+    # Reports from the worker
 
-    def _take_in(self, letters: list[Report]) -> bool:
+    def _take_in(self, messages: list[Report]) -> bool:
         """Note what was reported; False once the worker leaves and all it ended is stored."""
-        for report in letters:
+        for report in messages:
             self._has_heard = True
             for claimed in report.held:
                 self._held[claimed.grant.seq, claimed.grant.token] = claimed
@@ -119,10 +119,10 @@ class Clerk:
             for key in report.dropped:
                 self._held.pop(key, None)
             if (report.stuck, report.progress) != (self._report.stuck, self._report.progress):
-                self._pulse.beat_soon()
+                self._heartbeat.beat_soon()
             if report.excluding != self._report.excluding:
-                # What was found to be dry was so but for these.
-                self._well.is_dry = self._is_told_dry = False
+                # The look that found no work did not count these.
+                self._work_waiter.found_no_work = self._told_no_work = False
             self._report = report
             self._release_strays()
         # Tasks may be on their way to a worker that is about to leave; it has to put them back.
@@ -132,7 +132,7 @@ class Clerk:
         return True
 
     def _release_strays(self) -> None:
-        """What a clerk before this one claimed and could not tell of any more is put back."""
+        """Put back what the store process before this one claimed and could not tell of."""
         if not self._has_predecessor:
             return
         self._has_predecessor = False
@@ -142,7 +142,7 @@ class Clerk:
             if not is_known and grant.seq not in self._report.excluding:
                 self._endings[key] = Settlement(grant, task_id, _STRAY)
 
-    # Ends of leases in, new ones out
+    # Settling and claiming
 
     @property
     def _room(self) -> int:
@@ -152,7 +152,7 @@ class Clerk:
 
     def _exchange_if_due(self) -> None:
         now = time.monotonic()
-        looks = self._room > 0 and self._well.is_worth_a_look
+        looks = self._room > 0 and self._work_waiter.is_worth_a_look
         if now < self._resumes_at or not (self._endings or looks):
             return
         if not self._worker_is_running():
@@ -171,13 +171,13 @@ class Clerk:
         if self._endings and self._is_late():
             # Leases that ran out are about to be put back, our own too: first what is done.
             self._settle(dict(self._endings))
-        self._well.begin()
+        self._work_waiter.begin()
         heal_before_claim(self._session, force=False)
         endings = dict(self._endings)
         began_mono_ms = self._session.now().mono_ms
         done = self._trade(list(endings.values()))
-        came_up_empty = self._room > 0 and not done.claimed and not self._well.is_dry
-        # Before the well is called dry, what the dead left behind is looked for.
+        came_up_empty = self._room > 0 and not done.claimed and not self._work_waiter.found_no_work
+        # Orphans of dead workers are looked for before the queue is called empty.
         if came_up_empty and heal_before_claim(self._session, force=True):
             done = Exchanged(done.answers, self._trade([]).claimed)
         self._failures = 0
@@ -205,12 +205,16 @@ class Clerk:
         for key in ended:
             self._held.pop(key, None)
             self._endings.pop(key, None)
-        was_dry = self._is_told_dry
+        was_told_no_work = self._told_no_work
         if looked:
-            self._well.found(bool(done.claimed), self._room > 0)
-            self._is_told_dry = not done.claimed
+            self._work_waiter.found(bool(done.claimed), self._room > 0)
+            self._told_no_work = not done.claimed
         awaits_retries = looked and not done.claimed and self._awaits_retries()
-        if not (done.claimed or ended) and was_dry and awaits_retries == self._told_retries:
+        if (
+            not (done.claimed or ended)
+            and was_told_no_work
+            and awaits_retries == self._told_retries
+        ):
             return
         self._told_retries = awaits_retries
         self._wire.send(
@@ -219,7 +223,7 @@ class Clerk:
                 claimed_mono_ms=began_mono_ms,
                 settled=[key for key in ended if key not in lost] if lost else ended,
                 lost=lost,
-                is_dry=not done.claimed if looked else None,
+                found_no_work=not done.claimed if looked else None,
                 excluding=self._report.excluding if looked else [],
                 awaits_retries=awaits_retries,
             )
@@ -236,7 +240,7 @@ class Clerk:
         return False
 
     def _fail(self, error: OutlastError) -> None:
-        """Nothing is dropped: what could not be stored is tried again, more and more patiently."""
+        """Try again later what could not be stored, with a growing pause; nothing is dropped."""
         self._failures += 1
         pause_seconds = FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10)
         self._resumes_at = time.monotonic() + min(pause_seconds, LONGEST_PAUSE_SECONDS)
@@ -256,13 +260,13 @@ class Clerk:
                     raise
                 refused[key] = error
         if refused:
-            self._lose(self._pulse.beat(self._held, self._report))
+            self._lose(self._heartbeat.beat(self._held, self._report))
         for key, why in refused.items():
             self._refusals[key] += 1
             if self._refusals[key] >= HOPELESS_AFTER_REFUSALS:
-                self._spoil(key, why)
+                self._fail_unstorable(key, why)
 
-    def _spoil(self, key: Proof, error: OutlastError) -> None:
+    def _fail_unstorable(self, key: Proof, error: OutlastError) -> None:
         settlement = self._endings.pop(key)
         if settlement.cause.outcome is Outcome.RELEASE:
             # Its lease will run out, which puts it back too.
@@ -272,7 +276,7 @@ class Clerk:
         text = f"how it ended could not be stored: {error}"
         cause = Cause(Outcome.FAIL, WORKER, error=text, retryable=False)
         self._endings[key] = settlement._replace(cause=cause, result=None)
-        self._wire.send(News(spoiled=[key]))
+        self._wire.send(News(unstorable=[key]))
 
     def _settle(self, endings: dict[Proof, Settlement]) -> None:
         """Store these and tell of it, without a look at what there is to do."""
@@ -286,35 +290,35 @@ class Clerk:
             self._endings.pop(key, None)
         lost = [key for key, answer in answers.items() if answer is None]
         # Something may have come of it: the next look is worth telling of, whatever it finds.
-        self._is_told_dry = False
+        self._told_no_work = False
         self._wire.send(News(settled=[key for key in answers if key not in lost], lost=lost))
 
     def _is_late(self) -> bool:
         """Whether leases may have run out since they were last renewed."""
         shortest_ms = min(self._begin.lease_ms_by_kind.values())
-        return self._session.now().mono_ms - self._pulse.renewed_mono_ms >= shortest_ms
+        return self._session.now().mono_ms - self._heartbeat.renewed_mono_ms >= shortest_ms
 
-    # Signs of life
+    # Heartbeat
 
     def _beat_if_due(self) -> None:
         # Before it knows what is held, a beat would look like a renewal that it is not.
-        if time.monotonic() < self._pulse.beat_at or not self._has_heard:
+        if time.monotonic() < self._heartbeat.beat_at or not self._has_heard:
             return
         if not self._worker_is_running():
-            self._pulse.put_off()
+            self._heartbeat.put_off()
             return
         try:
-            self._lose(self._pulse.beat(self._held, self._report))
+            self._lose(self._heartbeat.beat(self._held, self._report))
         except (DeclaredDead, StoreReplaced):
             raise
         except OutlastError as error:
             self._wire.send(News(trouble=f"a beat failed and is tried again: {error}"))
         else:
-            self._wire.send(News(beaten_mono_ms=self._pulse.renewed_mono_ms))
+            self._wire.send(News(beaten_mono_ms=self._heartbeat.renewed_mono_ms))
 
     def _watch_if_due(self) -> None:
-        if self._held and time.monotonic() >= self._pulse.watch_at:
-            self._lose(self._pulse.watch(self._held))
+        if self._held and time.monotonic() >= self._heartbeat.watch_at:
+            self._lose(self._heartbeat.watch(self._held))
 
     def _lose(self, keys: list[Proof]) -> None:
         lost = [key for key in keys if key not in self._endings]
@@ -328,14 +332,14 @@ class Clerk:
     def _wait(self) -> None:
         now = time.monotonic()
         if self._resumes_at > now:
-            until = min(self._resumes_at, self._pulse.beat_at)
-        elif self._endings or (self._room > 0 and not self._well.is_dry):
+            until = min(self._resumes_at, self._heartbeat.beat_at)
+        elif self._endings or (self._room > 0 and not self._work_waiter.found_no_work):
             return
         else:
-            until = self._pulse.beat_at if self._has_heard else now + WATCH_SECONDS
+            until = self._heartbeat.beat_at if self._has_heard else now + WATCH_SECONDS
         if self._held:
-            until = min(until, self._pulse.watch_at)
+            until = min(until, self._heartbeat.watch_at)
         if self._wire.has_unsent:
             until = min(until, now + 0.01)
         listens = self._room > 0 and self._resumes_at <= now
-        self._well.wait(max(0.0, until - now), self._wire.fileno(), listens=listens)
+        self._work_waiter.wait(max(0.0, until - now), self._wire.fileno(), listens=listens)

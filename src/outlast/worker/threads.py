@@ -1,7 +1,7 @@
-"""A worker's hands: threads that run plain functions, in slots that they share with its loop.
+"""The threads in which a worker runs plain functions, in slots that they share with its event loop.
 
-Each takes the next task from a common heap, notes that its work begins, runs it, and lays the
-outcome down; when outcomes are stored, and what is claimed, is for others to decide.
+Each thread takes the next job from a common queue, notes that it begins, runs it, and hands in its
+outcome; the dispatcher decides when outcomes are stored and what is claimed.
 """
 
 import threading
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from outlast.tasks.execute import Ended, execute, failed
 from outlast.tasks.tracing import traced
-from outlast.worker.job import Begun, Job, Laid
+from outlast.worker.job import BeginJob, EndJob, Job
 
 if TYPE_CHECKING:
     from outlast.worker.isolation.slot import IsolatedSlot
 
 
 class Slots:
-    """As many handlers at once as there may be, be they in threads or on the loop."""
+    """Limits how many handlers run at once, in threads and on the event loop together."""
 
     def __init__(self, count: int) -> None:
         self._free: SimpleQueue[None] = SimpleQueue()
@@ -41,7 +41,7 @@ class Slots:
         """Take a slot, or be roused when there is one."""
         if self._took_one():
             return True
-        # Said first and then tried again: one that came free in between would rouse nobody.
+        # The flag is set before the second try: a slot freed in between would rouse nobody.
         self.is_wanted = True
         return self._took_one()
 
@@ -64,20 +64,20 @@ class Threads:
     """Threads for plain functions, made as they are needed; each keeps its own child process
     for functions that run in one."""
 
-    def __init__(self, most: int, slots: Slots, begun: Begun, laid: Laid) -> None:
+    def __init__(self, most: int, slots: Slots, begin_job: BeginJob, end_job: EndJob) -> None:
         self._most = most
         self._slots = slots
-        self._begun = begun
-        self._laid = laid
-        self._heap: SimpleQueue[Job | None] = SimpleQueue()
+        self._begin_job = begin_job
+        self._end_job = end_job
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self.lock_descriptor: int | None = None
 
     def give(self, jobs: list[Job]) -> None:
-        """Put tasks on the heap."""
+        """Queue jobs, and start threads for them if more may be started."""
         for job in jobs:
-            self._heap.put(job)
-        while len(self._threads) < min(self._most, self._heap.qsize() + len(self._threads)):
+            self._queue.put(job)
+        while len(self._threads) < min(self._most, self._queue.qsize() + len(self._threads)):
             name = f"outlast-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             try:
@@ -92,17 +92,17 @@ class Threads:
     def _work(self) -> None:
         child: IsolatedSlot | None = None
         try:
-            while (job := self._heap.get()) is not None:
+            while (job := self._queue.get()) is not None:
                 self._slots.take()
-                if self._begun(job):
+                if self._begin_job(job):
                     if job.function.options.isolation == "process":
                         child = child or _slot()
-                        # Another one after this worker was taken for dead and began anew.
+                        # The lock is a new one after this worker was taken for dead.
                         child.lock_descriptor = self.lock_descriptor
                         ended = _run_isolated(child, job)
                     else:
                         ended = _run(job)
-                    self._laid(job, ended)
+                    self._end_job(job, ended)
                     del ended
                 self._slots.give_back()
                 # An idle thread must not keep the last task's payload and result alive.
@@ -114,7 +114,7 @@ class Threads:
     def close(self, timeout_seconds: float) -> None:
         """Let idle threads end; who is still busy with something is left behind as a daemon."""
         for _ in self._threads:
-            self._heap.put(None)
+            self._queue.put(None)
         self._slots.widen(len(self._threads))
         until = time.monotonic() + timeout_seconds
         for thread in self._threads:

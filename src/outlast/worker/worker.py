@@ -17,10 +17,10 @@ from outlast.store.records import MAX_KINDS
 from outlast.store.session import Session, SessionSource
 from outlast.tasks.functions import AnyFunction
 from outlast.worker.counts import Tally
-from outlast.worker.dispatcher import Desk
+from outlast.worker.dispatcher import Dispatcher
 from outlast.worker.isolation.load import refuse_while_loading
 from outlast.worker.messages import Begin
-from outlast.worker.store_link import ClerkLink, plain_settings
+from outlast.worker.store_link import StoreLink, plain_settings
 from outlast.worker.systemd import Systemd
 
 MAX_CONCURRENCY = 1000
@@ -73,7 +73,7 @@ class Worker:
         self._functions = functions
         self._options = options
         self._name = options.name or _name_of_this_thread()
-        self._desk: Desk | None = None
+        self._dispatcher: Dispatcher | None = None
         self._mutex = threading.Lock()
         self._stop_requested: float | None = None
         self._tally = Tally()
@@ -86,23 +86,23 @@ class Worker:
     @property
     def tally(self) -> Tally:
         """What was committed so far."""
-        desk = self._desk
-        return replace(desk.tally if desk else self._tally)
+        dispatcher = self._dispatcher
+        return replace(dispatcher.tally if dispatcher else self._tally)
 
     @property
     def running(self) -> int:
         """How many handlers are at work now."""
-        desk = self._desk
-        return desk.running if desk else 0
+        dispatcher = self._dispatcher
+        return dispatcher.running if dispatcher else 0
 
     def stop(self, at_once: bool = False) -> None:
         """Claim no more, let handlers finish up to the limit, release the rest; or release now."""
         limit_seconds = 0.0 if at_once else self._options.shutdown_seconds
         if self._stop_requested is None or limit_seconds < self._stop_requested:
             self._stop_requested = limit_seconds
-        desk = self._desk
-        if desk is not None:
-            desk.stop(self._stop_requested)
+        dispatcher = self._dispatcher
+        if dispatcher is not None:
+            dispatcher.stop(self._stop_requested)
 
     def run(
         self, until_empty: bool = False, on_signal: Callable[[bool], None] | None = None
@@ -120,15 +120,15 @@ class Worker:
             kinds = self._kinds()
             session = self._handle.serve()
             with self._enlisted(session):
-                desk = self._desk_for(session, kinds, until_empty)
+                dispatcher = self._dispatcher_for(session, kinds, until_empty)
                 try:
-                    self._serve(desk, until_empty, on_signal)
+                    self._serve(dispatcher, until_empty, on_signal)
                 finally:
                     self._leave(session)
             return self.tally
         finally:
-            if self._desk is not None:
-                self._tally, self._desk = self._desk.tally, None
+            if self._dispatcher is not None:
+                self._tally, self._dispatcher = self._dispatcher.tally, None
             self._stop_requested = None
             self._mutex.release()
 
@@ -153,10 +153,12 @@ class Worker:
             del session.workers[name]
             over.set()
 
-    def _desk_for(self, session: Session, kinds: tuple[str, ...], until_empty: bool) -> Desk:
-        return Desk(
+    def _dispatcher_for(
+        self, session: Session, kinds: tuple[str, ...], until_empty: bool
+    ) -> Dispatcher:
+        return Dispatcher(
             session,
-            ClerkLink(session, self._terms(session, kinds, until_empty)),
+            StoreLink(session, self._terms(session, kinds, until_empty)),
             {kind: self._functions[kind] for kind in kinds},
             worker=self.name,
             concurrency=self._options.concurrency,
@@ -164,19 +166,19 @@ class Worker:
         )
 
     def _serve(
-        self, desk: Desk, until_empty: bool, on_signal: Callable[[bool], None] | None
+        self, dispatcher: Dispatcher, until_empty: bool, on_signal: Callable[[bool], None] | None
     ) -> None:
-        self._desk = desk
+        self._dispatcher = dispatcher
         if self._stop_requested is not None:
-            desk.stop(self._stop_requested)
+            dispatcher.stop(self._stop_requested)
 
         def answer(at_once: bool) -> None:
             self.stop(at_once)
             if on_signal is not None:
                 on_signal(at_once)
 
-        with stopped_by_signals(answer), Systemd(lambda: desk.is_ready) as systemd:
-            desk.serve(until_empty, systemd.tick)
+        with stopped_by_signals(answer), Systemd(lambda: dispatcher.is_ready) as systemd:
+            dispatcher.serve(until_empty, systemd.tick)
 
     def _kinds(self) -> tuple[str, ...]:
         known = self._functions

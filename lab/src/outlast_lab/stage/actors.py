@@ -290,7 +290,7 @@ def _descendants(pid: int) -> Iterator[int]:
             yield from _descendants_of_who_may_be_gone(int(child))
 
 
-def clerk_of(worker_pid: int) -> int:
+def store_process_of(worker_pid: int) -> int:
     """The process that claims and settles for a worker; waits until there is one."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
@@ -298,7 +298,7 @@ def clerk_of(worker_pid: int) -> int:
             if "outlast.app.store_process_main" in (kernel.read_text(f"/proc/{pid}/cmdline") or ""):
                 return pid
         time.sleep(_LOOK_SECONDS)
-    raise NoAnswer(f"worker {worker_pid} has no clerk")
+    raise NoAnswer(f"worker {worker_pid} has no store process")
 
 
 def fresh(folder: Path) -> Path:

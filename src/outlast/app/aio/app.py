@@ -15,11 +15,11 @@ from outlast.app.aio.functions import AsyncRegistering
 from outlast.app.aio.hop import Hop
 from outlast.app.aio.hopping import hopping
 from outlast.app.aio.lease import AsyncLease
-from outlast.app.aio.locks import AsyncLocking
-from outlast.app.aio.looking import AsyncLooking
+from outlast.app.aio.locks import AsyncLockVerbs
+from outlast.app.aio.reading import AsyncReadVerbs
 from outlast.app.aio.results import Results
-from outlast.app.aio.subscription import AsyncWatching
-from outlast.app.aio.worker import Employing
+from outlast.app.aio.subscription import AsyncEventVerbs
+from outlast.app.aio.worker import AsyncWorkerVerbs
 from outlast.app.app import Outlast, handle_on
 from outlast.app.handle import StoreHandle
 from outlast.app.tracing import Traceable
@@ -34,7 +34,7 @@ from outlast.settings import Settings
 from outlast.store.records import ClaimRequest, Statement
 from outlast.store.session import Session
 from outlast.tasks import enqueue
-from outlast.tasks.checked_enqueue import Given, Intake
+from outlast.tasks.checked_enqueue import CheckedEnqueue, Given
 from outlast.tasks.functions import Functions
 from outlast.tasks.settle import give_back
 
@@ -45,12 +45,12 @@ class _SharingOutlast(Outlast):
     def __init__(self, handle: StoreHandle, functions: Functions) -> None:
         self._handle = handle
         self._functions = functions
-        self._intake = Intake(handle, functions, self.wait)
+        self._checked_enqueue = CheckedEnqueue(handle, functions, self.wait)
         self.path = handle.path
 
 
 class AsyncOutlast(
-    AsyncRegistering, AsyncLooking, AsyncWatching, AsyncLocking, Employing, Traceable
+    AsyncRegistering, AsyncReadVerbs, AsyncEventVerbs, AsyncLockVerbs, AsyncWorkerVerbs, Traceable
 ):
     """The whole contract for coroutines, on the same store, beside threads and other processes.
 
@@ -73,7 +73,9 @@ class AsyncOutlast(
         self._functions = Functions(self._handle.serve)
         self._app = _SharingOutlast(self._handle, self._functions)
         self._hop = Hop()
-        self._intake = Intake(self._handle, self._functions, self.wait, self._hop.to_its_end)
+        self._checked_enqueue = CheckedEnqueue(
+            self._handle, self._functions, self.wait, self._hop.to_its_end
+        )
         self._results = Results(self._handle.look, self._hop, self._handle.now)
         self._is_open = False
         self.path = self._handle.path
@@ -148,7 +150,7 @@ class AsyncOutlast(
         function = self._functions.get(kind) if isinstance(kind, str) else None
         if function is not None:
             given = Given(options, id, idempotency_key)
-            return await self._intake.put_soon(function, function.checked(payload), given)
+            return await self._checked_enqueue.put_soon(function, function.checked(payload), given)
         if not self._is_open:
             enqueue.check(self._handle, kind, payload, options, task_id=id, key=idempotency_key)
             await self._serve()

@@ -17,7 +17,7 @@ from outlast.domain.duration import Duration
 from outlast.domain.size import Size
 from outlast.domain.task import Task
 from outlast.store.records import Statement
-from outlast.tasks.checked_enqueue import Given, Intake, payloads_of
+from outlast.tasks.checked_enqueue import CheckedEnqueue, Given, payloads_of
 from outlast.tasks.context import Context
 from outlast.tasks.enqueue import DEFAULT_QUEUE, Options
 from outlast.tasks.functions import (
@@ -42,15 +42,17 @@ _NOTHING = Given()
 class AsyncEnqueuer(Generic[E]):
     """Enqueues calls of one function, with the options that `using` was given."""
 
-    def __init__(self, function: AnyFunction, intake: Intake, given: Given = _NOTHING) -> None:
+    def __init__(
+        self, function: AnyFunction, checked_enqueue: CheckedEnqueue, given: Given = _NOTHING
+    ) -> None:
         self._function = function
-        self._intake = intake
+        self._checked_enqueue = checked_enqueue
         self._given = given
 
     async def enqueue(self, *args: E.args, **kwargs: E.kwargs) -> Task:
         """Store a call as a task; when this returns, it survives the process and the machine."""
         payload = self._function.payload_of(args, kwargs)
-        return await self._intake.put_soon(self._function, payload, self._given)
+        return await self._checked_enqueue.put_soon(self._function, payload, self._given)
 
     async def aenqueue(self, *args: E.args, **kwargs: E.kwargs) -> Task:
         """The same by the name it has for functions of an `Outlast`."""
@@ -63,17 +65,23 @@ class AsyncEnqueuer(Generic[E]):
         argument.
         """
         payloads = payloads_of(self._function, calls)
-        return await self._intake.put_many_soon(self._function, payloads, self._given, chunked)
+        return await self._checked_enqueue.put_many_soon(
+            self._function, payloads, self._given, chunked
+        )
 
 
 class AsyncBoundFunction(TaskFunction[P, R], AsyncEnqueuer[E], Generic[P, E, R]):
     """A registered function of an `AsyncOutlast`: called it runs, enqueued it becomes a task."""
 
     def __init__(
-        self, fn: Callable[P, R], kind: str, options: FunctionOptions, intake: Intake
+        self,
+        fn: Callable[P, R],
+        kind: str,
+        options: FunctionOptions,
+        checked_enqueue: CheckedEnqueue,
     ) -> None:
         TaskFunction.__init__(self, fn, kind, options)
-        AsyncEnqueuer.__init__(self, self, intake)
+        AsyncEnqueuer.__init__(self, self, checked_enqueue)
 
     def using(
         self,
@@ -90,7 +98,7 @@ class AsyncBoundFunction(TaskFunction[P, R], AsyncEnqueuer[E], Generic[P, E, R])
     ) -> AsyncEnqueuer[E]:
         """An enqueuer with these options, which so never collide with arguments."""
         options = Options(queue, priority, group, delay, run_at, max_retries, also)
-        return AsyncEnqueuer(self, self._intake, Given(options, id, idempotency_key))
+        return AsyncEnqueuer(self, self._checked_enqueue, Given(options, id, idempotency_key))
 
 
 class AsyncDecorator(Protocol):
@@ -108,7 +116,7 @@ class AsyncRegistering:
     """The part of an AsyncOutlast object that knows functions."""
 
     _functions: Functions
-    _intake: Intake
+    _checked_enqueue: CheckedEnqueue
 
     @property
     def functions(self) -> Functions:
@@ -152,7 +160,7 @@ class AsyncRegistering:
         def register(fn: Callable[..., Any]) -> AsyncBoundFunction[..., ..., Any]:
             kind = kind_of(fn, name, isolation)
             function: AsyncBoundFunction[..., ..., Any] = AsyncBoundFunction(
-                fn, kind, options, self._intake
+                fn, kind, options, self._checked_enqueue
             )
             self.functions.register(function)
             return function

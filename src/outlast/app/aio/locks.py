@@ -126,7 +126,7 @@ class AsyncNamedLock:
         )
 
 
-class AsyncLocking:
+class AsyncLockVerbs:
     """The part of an AsyncOutlast that named locks belong to."""
 
     _app: Outlast

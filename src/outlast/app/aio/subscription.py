@@ -105,7 +105,7 @@ class AsyncSubscription:
         await self.close()
 
 
-class AsyncWatching:
+class AsyncEventVerbs:
     """The event stream for coroutines."""
 
     _handle: StoreHandle

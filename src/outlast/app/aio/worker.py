@@ -64,7 +64,7 @@ class AsyncWorker:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(settle, tally, failure)
 
-        threading.Thread(target=work, name="outlast-desk", daemon=True).start()
+        threading.Thread(target=work, name="outlast-worker", daemon=True).start()
         try:
             return await asyncio.shield(over)
         except asyncio.CancelledError:
@@ -73,7 +73,7 @@ class AsyncWorker:
             raise
 
 
-class Employing:
+class AsyncWorkerVerbs:
     """The part of an AsyncOutlast that makes workers."""
 
     _app: Outlast

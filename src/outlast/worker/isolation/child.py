@@ -81,21 +81,21 @@ class Line:
         """A number for a question, never used before on this line."""
         return next(self._numbers)
 
-    def send(self, letter: FromHandler) -> None:
+    def send(self, message: FromHandler) -> None:
         """Write to the worker; EOFError when it is gone."""
         if self._is_closed:
             raise EOFError
-        self._wire.send(letter)
+        self._wire.send(message)
         while self._wire.has_unsent:
             if self._wait(select.POLLOUT) & (select.POLLERR | select.POLLHUP):
                 raise EOFError
             self._wire.flush()
 
     def receive(self) -> ToHandler:
-        """The next letter from the worker; EOFError when there will be none."""
+        """The next message from the worker; EOFError when there will be none."""
         while not self._arrived:
             self._wait(select.POLLIN)
-            self._arrived.extend(self._wire.letters())
+            self._arrived.extend(self._wire.messages())
         return self._arrived.popleft()
 
     def _wait(self, events: int) -> int:

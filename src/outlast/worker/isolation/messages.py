@@ -1,4 +1,4 @@
-"""What a worker and an isolated handler's process write to each other, over the wire of letters."""
+"""The messages between a worker and the process of an isolated handler."""
 
 from typing import Literal, NamedTuple
 

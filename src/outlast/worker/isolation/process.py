@@ -93,12 +93,12 @@ class IsolatedProcess:
         """The process the handler runs in, once it has said so."""
         return self._handler_pid
 
-    def send(self, letter: ToHandler) -> None:
+    def send(self, message: ToHandler) -> None:
         """Write to the handler; what it is too slow to read goes on while we listen."""
-        self._wire.send(letter)
+        self._wire.send(message)
 
     def hear(self, until: float | None) -> FromHandler:
-        """The next letter; Over when there will be none, TimeoutError when it takes too long."""
+        """The next message; Over when there will be none, TimeoutError when it takes too long."""
         while not self._arrived:
             if self._is_over:
                 raise Over
@@ -125,9 +125,9 @@ class IsolatedProcess:
 
     def _take_in(self) -> None:
         try:
-            for letter in self._wire.letters():
-                self._handler_pid = letter.pid or self._handler_pid
-                self._arrived.append(letter)
+            for message in self._wire.messages():
+                self._handler_pid = message.pid or self._handler_pid
+                self._arrived.append(message)
         except (EOFError, OSError, msgspec.MsgspecError):
             # Whoever writes what cannot be read is not listened to any more.
             self._is_over = True

@@ -194,18 +194,18 @@ class _Conversation:
         until: float | None = time.monotonic() + self._loading_seconds
         while True:
             try:
-                letter = self._process.hear(until)
+                message = self._process.hear(until)
             except TimeoutError:
                 raise _Stopped(self._too_long()) from None
-            self.has_heard = self.has_heard or letter.pid is None
-            if letter.has_begun:
+            self.has_heard = self.has_heard or message.pid is None
+            if message.has_begun:
                 self.has_begun = True
                 limit_seconds = self._timeout_seconds
                 until = None if limit_seconds is None else time.monotonic() + limit_seconds
-            if letter.call is not None:
-                self._process.send(ToHandler(answer=answer_to(letter.call, self._ctx)))
-            if letter.ended is not None:
-                return letter.ended
+            if message.call is not None:
+                self._process.send(ToHandler(answer=answer_to(message.call, self._ctx)))
+            if message.ended is not None:
+                return message.ended
 
     def _too_long(self) -> str:
         if self.has_begun:

@@ -82,7 +82,7 @@ def _overlaps(
 
 def _is_explained(end: Move | None, one: Execution, following: Execution, account: Account) -> bool:
     """Only an operator, or a lease that ran out, frees a task whose handler is still at work: when
-    its worker or the worker's clerk stood still or was gone, or somebody who kept all others from
+    its worker or its store process stood still or was gone, or somebody who kept all others from
     writing stood still, or the machine as a whole was late; and long enough."""
     if end is not None and is_operators(end.actor):
         return True
@@ -93,7 +93,7 @@ def _is_explained(end: Move | None, one: Execution, following: Execution, accoun
         for span in account.stops
         if span.keeps_others_out or (span.name == one.worker and span.is_its_work)
     )
-    absences = (span for span in account.without_clerk if span.name == one.worker)
+    absences = (span for span in account.without_store_process if span.name == one.worker)
     since, until = one.begun_at - LEASE_SECONDS, following.begun_at
     spans = (*stops, *absences, *account.late)
     return sum(_common_seconds(span, since, until) for span in spans) >= LEAST_STOP_SECONDS

@@ -21,7 +21,7 @@ from outlast_lab.record.history import KILLED, LineFile, host_seconds
 
 LATE_SECONDS = 0.5
 NEXT_SECONDS = 0.05
-NEW_CLERK_SECONDS = 1.0
+NEW_STORE_PROCESS_SECONDS = 1.0
 # A machine that takes longer than this until the whole crowd is at work has much else to do: all
 # times of the round are stretched, so that as much happens in it.
 START_SECONDS = 1.5
@@ -35,7 +35,7 @@ class Span(NamedTuple):
     since: float
     until: float
     is_its_work: bool = True
-    """Whether the process itself or its clerk did, and not only another one below it."""
+    """Whether the process itself or its store process did, and not only another one below it."""
     keeps_others_out: bool = False
     """Whether one of those that did had a lock without which nobody can write."""
 
@@ -50,8 +50,8 @@ class Account:
     crashes: int = 0
     suspends: int = 0
     stops: list[Span] = field(default_factory=list)
-    without_clerk: list[Span] = field(default_factory=list)
-    """Times in which somebody's clerk had been killed and the next one had yet to begin."""
+    without_store_process: list[Span] = field(default_factory=list)
+    """Times in which somebody's store process had been killed and the next one had yet to begin."""
     seconds: float = 0.0
     late: list[Span] = field(default_factory=list)
     """Times in which the supervisor itself got no turn: the machine had too much to do."""
@@ -172,9 +172,11 @@ class Supervisor:
             self._after(deed.seconds, deed.place, [])
         else:
             self.account.kills += 1
-            if any(one.is_clerk for one in aimed_at):
+            if any(one.is_store_process for one in aimed_at):
                 now = host_seconds()
-                self.account.without_clerk.append(Span(member.name, now, now + NEW_CLERK_SECONDS))
+                self.account.without_store_process.append(
+                    Span(member.name, now, now + NEW_STORE_PROCESS_SECONDS)
+                )
             send(signal.SIGKILL, aimed_at)
         let_go([one for one in below if deed.what == "kill" or one not in aimed_at])
 
@@ -220,7 +222,7 @@ class Supervisor:
         send(signal.SIGSTOP, aimed_at)
         self._after(deed.seconds, deed.place, aimed_at)
         await_stop(aimed_at)
-        is_its_work = any(one == member.itself or one.is_clerk for one in aimed_at)
+        is_its_work = any(one == member.itself or one.is_store_process for one in aimed_at)
         keeps_out = keep_others_out(self._path, aimed_at)
         span = Span(member.name, since, since + deed.seconds, is_its_work, keeps_out)
         self.account.stops.append(span)

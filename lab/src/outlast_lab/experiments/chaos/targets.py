@@ -22,7 +22,7 @@ class Target(NamedTuple):
 
     pid: int
     descriptor: int
-    is_clerk: bool = False
+    is_store_process: bool = False
     is_owned: bool = True
     """Whether the descriptor is closed by whoever lets the target go."""
 

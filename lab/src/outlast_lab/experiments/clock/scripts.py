@@ -192,7 +192,7 @@ def renewed_through_steps(scene: Scene, worlds: Worlds) -> None:
 
 
 def worker_through_steps(scene: Scene, worlds: Worlds) -> None:
-    """A real worker with its clerk keeps its task past several leases while the clock jumps."""
+    """A real worker and its store process keep a task past several leases while the clock jumps."""
     rival = scene.enters("rival", worlds.rival)
     signs = scene.folder / "signs"
     signs.mkdir()

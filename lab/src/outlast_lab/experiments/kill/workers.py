@@ -1,4 +1,4 @@
-"""Real workers, their clerks and their isolated handlers, killed at random moments under load.
+"""Real workers, their store processes and isolated handlers, killed at random moments under load.
 
 A worker acknowledges to nobody; what counts is what others can see. So what was seen to be done
 before the kill must be done after it, every result must be that of an execution that returned it,
@@ -27,7 +27,7 @@ from outlast_lab.record.history import Line, LineFile, read_lines
 from outlast_lab.record.recorder import Witness
 
 KIND = "random"
-TARGETS = ("worker", "clerk", "handler")
+TARGETS = ("worker", "store process", "handler")
 
 TASKS = 90
 CONCURRENCY = 4
@@ -41,7 +41,7 @@ _NAME = re.compile(rf"{KIND} ({'|'.join(TARGETS)}) \d+")
 
 
 def cases() -> Cases:
-    """Worker, clerk and isolated handler in turn, without end."""
+    """Worker, store process and isolated handler in turn, without end."""
     number = 0
     while True:
         number += 1
@@ -102,7 +102,11 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
             worker.kill()
         else:
             is_killed = kill_that(
-                lambda: clerk_of(worker.pid) if target == "clerk" else _handler(trace, worker.pid),
+                lambda: (
+                    store_process_of(worker.pid)
+                    if target == "store process"
+                    else _handler(trace, worker.pid)
+                ),
                 seconds,
             )
             seen |= seen_done(database, at_least=TASKS - CONCURRENCY)
@@ -149,7 +153,7 @@ def await_that(holds: Callable[[], bool]) -> None:
 
 
 def await_end_of_all(database: Path) -> list[str]:
-    """Wait until clerk and handlers of a dead worker are gone; they must not outlive it for long.
+    """Wait until a dead worker's store process and handlers are gone, which must be soon.
 
     Until then they may write, and the isolated ones hold the worker's lock.
     """
@@ -205,8 +209,8 @@ def _described(pid: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def clerk_of(pid: int) -> int | None:
-    """A worker's clerk as the kernel knows it: the child that runs the clerk's program."""
+def store_process_of(pid: int) -> int | None:
+    """A worker's store process as the kernel knows it: the child that runs that program."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             children = kernel.read_text(f"/proc/{pid}/task/{thread}/children") or ""
@@ -255,7 +259,7 @@ def _of_the_worker(stored: Stored, seen: set[str], trace: list[Line]) -> Iterato
 
 
 def _charges(stored: Stored, target: str) -> Iterator[str]:
-    """What a death of a clerk or handler may cost; a worker's is judged after recovery."""
+    """What a death of a store process or handler may cost; a worker's is judged after recovery."""
     failures = sum(task.retry_count for task in stored.tasks.values())
     recoveries = sum(task.recovery_count for task in stored.tasks.values())
     if failures > (1 if target == "handler" else 0):

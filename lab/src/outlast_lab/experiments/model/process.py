@@ -35,7 +35,7 @@ from outlast.store.sqlite.side_folder.turns import Turn
 from outlast.store.sqlite.side_folder.users_lock import UsersLock
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.store import Store
-from outlast.tasks.checked_enqueue import Intake
+from outlast.tasks.checked_enqueue import CheckedEnqueue
 from outlast.tasks.functions import Functions
 
 T = TypeVar("T")
@@ -305,4 +305,4 @@ class _Inhabitant(Outlast):
         super().__init__(handle.path, settings=settings, clock=clock)
         self._handle = handle
         self._functions = Functions(handle.serve)
-        self._intake = Intake(handle, self._functions, self.wait)
+        self._checked_enqueue = CheckedEnqueue(handle, self._functions, self.wait)

@@ -1,4 +1,4 @@
-"""Real workers that are stopped past their leases: the worker, its clerk, a handler's process."""
+"""Real workers stopped past their leases: the worker, its store process, a handler's process."""
 
 import json
 import shutil
@@ -22,10 +22,10 @@ from outlast_lab.stage.actors import (
     ActorRaised,
     Company,
     NoAnswer,
-    clerk_of,
     fresh,
     played_at_once,
     stopped,
+    store_process_of,
 )
 from outlast_lab.stage.handlers import await_sign, leave_sign
 
@@ -39,7 +39,12 @@ KINDS = {
     "hold_async": "a handler on a loop",
     "hold_apart": "a handler in its own process",
 }
-WORKER, CLERK, BOTH, HANDLER = "worker", "clerk", "worker and clerk", "handler"
+WORKER, STORE_PROCESS, BOTH, HANDLER = (
+    "worker",
+    "store process",
+    "worker and store process",
+    "handler",
+)
 HELD, COMPLETED = "held", "completed"
 
 
@@ -61,7 +66,7 @@ CASES = (
     *(
         Case(kind, who, end)
         for kind in KINDS
-        for who in (WORKER, CLERK, BOTH)
+        for who in (WORKER, STORE_PROCESS, BOTH)
         for end in (HELD, COMPLETED)
     ),
     Case("hold_apart", HANDLER, HELD),
@@ -166,8 +171,8 @@ def _play(scene: Scene, case: Case) -> None:
         return
     pids = {
         WORKER: lambda: [scene.worker.pid],
-        CLERK: lambda: [clerk_of(scene.worker.pid)],
-        BOTH: lambda: [scene.worker.pid, clerk_of(scene.worker.pid)],
+        STORE_PROCESS: lambda: [store_process_of(scene.worker.pid)],
+        BOTH: lambda: [scene.worker.pid, store_process_of(scene.worker.pid)],
     }[case.who]()
     with _stopped_between_writes(scene, pids):
         number = scene.taken_over(case.kind)

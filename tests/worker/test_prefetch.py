@@ -3,7 +3,7 @@
 import pytest
 
 from outlast.worker import prefetch
-from outlast.worker.prefetch import Pace
+from outlast.worker.prefetch import PrefetchPace
 
 
 class Clock:
@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.mark.parametrize("task_seconds", [0.3, 0.9, 2.0])
 def test_slots_that_end_together_are_no_pace(clock: Clock, task_seconds: float) -> None:
     """Guards against a worker that takes a minute of work ahead while others idle."""
-    of_eight = Pace(8, 512)
+    of_eight = PrefetchPace(8, 512)
     most = 0
     for _ in range(20):
         clock.now += task_seconds
@@ -37,7 +37,7 @@ def test_slots_that_end_together_are_no_pace(clock: Clock, task_seconds: float) 
 
 def test_quick_tasks_are_taken_ahead_within_a_tenth_of_a_second(clock: Clock) -> None:
     """Ten thousand a second, told of every two milliseconds."""
-    quick = Pace(4, 512)
+    quick = PrefetchPace(4, 512)
     for _ in range(50):
         clock.now += 0.002
         quick.ended(20, clock.now)

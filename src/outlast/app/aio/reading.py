@@ -12,7 +12,7 @@ from outlast.domain.names import checked_id
 from outlast.domain.task import Task
 
 
-class AsyncLooking(Hopping):
+class AsyncReadVerbs(Hopping):
     """The verbs that read; a task that they return waits by the loop."""
 
     _results: Results

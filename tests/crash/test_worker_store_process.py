@@ -1,4 +1,4 @@
-"""A worker whose clerk is killed or stopped gets another, or knows that it lost its tasks."""
+"""A worker whose store process is killed or stopped gets another, or knows what it lost."""
 
 import os
 import signal
@@ -27,9 +27,9 @@ TASKS = 300
 SHORT = {"lease_seconds": 1}
 
 
-def _next_clerk(worker: WorkerChild, before: int) -> int:
+def _next_store_process(worker: WorkerChild, before: int) -> int:
     until(lambda: not lives(before), "it was killed")
-    return worker.clerk()
+    return worker.store_process()
 
 
 def _ended_politely(worker: WorkerChild) -> dict[str, int]:
@@ -38,21 +38,21 @@ def _ended_politely(worker: WorkerChild) -> dict[str, int]:
     return tally
 
 
-def test_a_worker_whose_clerk_is_killed_goes_on_with_another(database: Path) -> None:
+def test_a_worker_whose_store_process_is_killed_goes_on_with_another(database: Path) -> None:
     """The handler at work does not notice, and its task stays its own."""
     with Outlast(database) as app:
         app.enqueue("held", id="t")
     settings = {"heartbeat_interval_seconds": 0.1}
     with WorkerChild(database, settings=settings) as worker, looking(database) as app:
         worker.begun("t")
-        first = worker.clerk()
+        first = worker.store_process()
         os.kill(first, signal.SIGKILL)
-        assert _next_clerk(worker, first) != first
+        assert _next_store_process(worker, first) != first
         killed_at_ms = time.monotonic() * 1000
         renewed_past_ms = killed_at_ms + 300_000
         until(
             lambda: lease_ends_mono_ms(database, "t") > renewed_past_ms,
-            "the next clerk does not renew what the worker holds",
+            "the next store process does not renew what the worker holds",
         )
         app.enqueue("quick", {}, id="next")
         status_is(app, "next", "completed")
@@ -65,14 +65,16 @@ def test_a_worker_whose_clerk_is_killed_goes_on_with_another(database: Path) -> 
 
 
 @pytest.mark.slow
-def test_clerks_killed_under_load_lose_nothing_and_nothing_runs_twice(database: Path) -> None:
+def test_store_processes_killed_under_load_lose_nothing_and_nothing_runs_twice(
+    database: Path,
+) -> None:
     with Outlast(database) as app:
         app.enqueue_many("quick", [{"seconds": 0.003}] * TASKS)
     with WorkerChild(database, concurrency=2) as worker, looking(database) as app:
         for part in (1, 2, 3):
             enough = part * TASKS // 5
             until(lambda enough=enough: app.counts()["completed"] > enough, "nothing is done")  # type: ignore[misc]
-            os.kill(worker.clerk(), signal.SIGKILL)
+            os.kill(worker.store_process(), signal.SIGKILL)
         until(lambda: app.counts()["completed"] == TASKS, "the rest is not done")
         tally = _ended_politely(worker)
     assert tally["completed"] == TASKS
@@ -82,7 +84,7 @@ def test_clerks_killed_under_load_lose_nothing_and_nothing_runs_twice(database: 
     assert_history_is_sound(database, {})
 
 
-def test_results_that_a_killed_clerk_never_stored_are_offered_again_and_count_once(
+def test_results_that_a_killed_store_process_never_stored_are_offered_again_and_count_once(
     database: Path,
 ) -> None:
     with Outlast(database) as app:
@@ -90,14 +92,14 @@ def test_results_that_a_killed_clerk_never_stored_are_offered_again_and_count_on
     with WorkerChild(database) as worker, looking(database) as app:
         for n in range(3):
             worker.begun(f"t-{n}")
-        clerk = worker.clerk()
-        with stopped_between_writes(clerk, database):
+        store_process = worker.store_process()
+        with stopped_between_writes(store_process, database):
             for n in range(3):
                 worker.let_go(f"t-{n}")
             for n in range(3):
                 worker.sign("returned", f"t-{n}")
-            os.kill(clerk, signal.SIGKILL)
-            until(lambda: not lives(clerk), "it was killed")
+            os.kill(store_process, signal.SIGKILL)
+            until(lambda: not lives(store_process), "it was killed")
         for n in range(3):
             status_is(app, f"t-{n}", "completed")
         assert {app.get(f"t-{n}").attempt for n in range(3)} == {1}
@@ -105,7 +107,7 @@ def test_results_that_a_killed_clerk_never_stored_are_offered_again_and_count_on
     assert_history_is_sound(database, {})
 
 
-def test_what_a_killed_clerk_claimed_and_told_nobody_of_is_put_back_by_the_next(
+def test_what_a_killed_store_process_claimed_and_told_nobody_of_is_put_back_by_the_next(
     database: Path,
 ) -> None:
     """Claimed for the worker and unknown to it, it would else stay away for a whole lease."""
@@ -115,7 +117,7 @@ def test_what_a_killed_clerk_claimed_and_told_nobody_of_is_put_back_by_the_next(
     with WorkerChild(database, strays=3) as worker, looking(database) as app:
         worker.begun("held")
         assert app.counts()["running"] == 4
-        os.kill(worker.clerk(), signal.SIGKILL)
+        os.kill(worker.store_process(), signal.SIGKILL)
         for n in range(3):
             status_is(app, f"t-{n}", "completed")
         tasks = [app.get(f"t-{n}") for n in range(3)]
@@ -126,8 +128,8 @@ def test_what_a_killed_clerk_claimed_and_told_nobody_of_is_put_back_by_the_next(
 
 @contextmanager
 def _cut_off(worker: WorkerChild, database: Path, task_id: str) -> Iterator[None]:
-    """The clerk stands still until the worker knows that its lease has run out."""
-    with stopped_between_writes(worker.clerk(), database):
+    """The store process stands still until the worker knows that its lease has run out."""
+    with stopped_between_writes(worker.store_process(), database):
         worker.sign("cancelled", task_id)
         yield
 
@@ -159,13 +161,15 @@ def test_a_worker_that_cannot_renew_calls_its_handlers_off_and_begins_nothing_mo
 
 
 @pytest.mark.proves("HB-20")
-def test_a_task_given_up_is_not_renewed_by_the_clerk_that_comes_back(database: Path) -> None:
-    """Kept by a clerk whose worker has called it off, it would be nobody's and never done."""
+def test_a_task_given_up_is_not_renewed_by_the_store_process_that_comes_back(
+    database: Path,
+) -> None:
+    """Kept by a store process whose worker called it off, it would be nobody's and never done."""
     with Outlast(database) as app:
         app.enqueue("stubborn", id="t")
         with WorkerChild(database, settings=SHORT, concurrency=1) as worker:
             worker.begun("t")
-            with stopped_between_writes(worker.clerk(), database):
+            with stopped_between_writes(worker.store_process(), database):
                 until(lambda: _knows_of_its_loss(worker), "it does not go by its own clock")
                 before = named(app, "w").beat_at
             until(lambda: named(app, "w").beat_at > before, "it does not beat again")
@@ -190,7 +194,7 @@ def test_a_result_that_is_offered_late_counts_while_nobody_else_has_the_task(
         app.enqueue("held", id="t")
     with WorkerChild(database, settings=SHORT) as worker, looking(database) as app:
         worker.begun("t")
-        with stopped_between_writes(worker.clerk(), database):
+        with stopped_between_writes(worker.store_process(), database):
             worker.let_go("t")
             worker.sign("returned", "t")
             ends_ms = lease_ends_mono_ms(database, "t")
@@ -202,12 +206,12 @@ def test_a_result_that_is_offered_late_counts_while_nobody_else_has_the_task(
 
 @pytest.mark.proves("HB-20", "CLM-04")
 def test_a_result_that_is_offered_when_another_has_the_task_is_refused(database: Path) -> None:
-    """It was finished in time, and its clerk could not store it before the lease ran out."""
+    """It was finished in time, and the store process could not store it before the lease ended."""
     with Outlast(database) as app:
         app.enqueue("held", id="t")
         with WorkerChild(database, settings=SHORT) as worker:
             worker.begun("t")
-            with stopped_between_writes(worker.clerk(), database):
+            with stopped_between_writes(worker.store_process(), database):
                 worker.let_go("t")
                 worker.sign("returned", "t")
                 (lease,) = until(lambda: app.claim("other", lease=30), "it never runs out")
@@ -234,7 +238,7 @@ def test_a_handler_that_holds_the_interpreter_is_not_taken_for_dead(
         app.enqueue("quick", {}, id="neighbour")
         settings = {"lease_seconds": 2, "heartbeat_interval_seconds": 0.2}
         with WorkerChild(
-            database, settings=settings, concurrency=2, desk_pause_seconds=0.1
+            database, settings=settings, concurrency=2, dispatcher_pause_seconds=0.1
         ) as worker:
             worker.sign("gripping", "t")
             lease_ends_ms = lease_ends_mono_ms(database, "t")
