@@ -196,12 +196,12 @@ class StoreHandle:
         session.is_guest = self._is_guest
         try:
             self._recovery(session)
-            detector = MaintenanceLoop(session)
-            # One who is forgotten unclosed has no use for a thread that looks on.
-            self._forgotten = weakref.finalize(self, detector.let_go)
+            maintenance = MaintenanceLoop(session)
+            # An object that is forgotten unclosed has no use for its maintenance thread.
+            self._forgotten = weakref.finalize(self, maintenance.let_go)
             self._forgotten.atexit = False
-            self._maintenance = detector
-            detector.start()
+            self._maintenance = maintenance
+            maintenance.start()
         except BaseException as error:
             self._backend.leave(store, self.now())
             if isinstance(error, OutlastError) and not isinstance(error, StoreBusy):
@@ -213,10 +213,10 @@ class StoreHandle:
 
     def _drop(self) -> None:
         session, self._session = self._session, None
-        detector, self._maintenance = self._maintenance, None
-        if detector is not None:
+        maintenance, self._maintenance = self._maintenance, None
+        if maintenance is not None:
             self._forgotten.detach()
-            detector.stop()
+            maintenance.stop()
         if session is not None:
             session.ended = True
             self._backend.leave(session.store, self.now())

@@ -1,4 +1,4 @@
-"""Taking back what is stale: the whole rule, at open, at claim, and when called."""
+"""Healing: takes back what dead workers hold, in the maintenance loop, at claims and by hand."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -39,12 +39,31 @@ class RecoveryStats:
         )
 
 
+class _Stopping(Exception):
+    """The maintenance loop stops in the middle of a pass."""
+
+
 class Recovery(Protocol):
     """Makes a store ready before it serves; replaceable."""
 
     def __call__(self, session: Session) -> object:
         """Put back what the dead held; what is returned is nobody's concern."""
         ...
+
+
+def run(session: Session, goes_on: Callable[[], bool]) -> None:
+    """The maintenance job: heal if somebody died; whoever stops the loop waits for one batch."""
+
+    def stop_between_batches(batch: Batch) -> None:
+        if not goes_on():
+            raise _Stopping
+
+    if not session.store.recovery.is_due(session.now(), session.settings.patience, session.policy):
+        return
+    try:
+        heal(session, stop_between_batches)
+    except _Stopping:
+        session.log.debug("a look for dead workers was broken off; the next one goes on")
 
 
 def heal(session: Session, tell: Callable[[Batch], None] | None = None) -> RecoveryStats:

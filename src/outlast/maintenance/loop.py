@@ -1,41 +1,50 @@
-"""The detector: looks for the dead in every serving process, now and then and when told of a death.
+"""The maintenance loop: one thread in every serving process that runs the periodic jobs.
 
-The kernel tells only of those one has asked it to watch, so the detector looks when it begins, and
-again soon after somebody registers. It runs in a thread of its own. Claims heal too; the detector
-is for those who never claim. It also sums up what metrics count, so that whoever looks finds little
-left to read.
+A job is a function `run(session, goes_on)` in a file of its own. The jobs run when the loop begins,
+at each interval, and when the kernel tells of a death. The kernel tells only of processes that it
+was asked to watch, so the loop looks again soon after somebody registers. Claims heal too; the loop
+is for processes that never claim.
 """
 
 import os
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from outlast.host.waker import Waker
-from outlast.maintenance.healing import heal
-from outlast.maintenance.recovery import clean_up
+from outlast.maintenance import expired_keys, healing, metrics_rollup
 from outlast.store.future import Listener
-from outlast.store.records import Batch
 from outlast.store.session import Session
 
-# Helpers of the dead, which hold its lock on, may outlive it by a moment.
+# Child processes of the dead, which inherited its lock, may outlive it by a moment.
 SECOND_LOOK_SECONDS = 1.0
-# So soon it is noticed that somebody has registered; where nothing was committed, that is all it
-# asks.
+# The loop notices within this time that somebody has registered; where nothing was committed, it
+# asks for nothing else.
 PEERS_SECONDS = 1.0
-# A tick that comes this much later than it should: the process was stopped, or the machine slept,
-# and so may those be whose silence is to be judged.
+# When a tick comes this much later than it should, the process was stopped or the machine slept,
+# and so may the workers be whose silence is to be judged.
 LATE = 2.0
-# Claims look too, and so does the next start.
+# Without a thread for the loop, claims and the next start still heal.
 NOBODY_LOOKS = "nobody looks for dead workers by itself: %s"
 
 
-class _Stopping(Exception):
-    """The detector is to stop in the middle of a look."""
+class Job(NamedTuple):
+    """A periodic job: what it does, as a warning names it, and how it is run."""
+
+    what: str
+    run: Callable[[Session, Callable[[], bool]], None]
+
+
+AT_START = (Job("clearing away old keys", expired_keys.run),)
+AT_EACH_TICK = (
+    Job("looking for dead workers", healing.run),
+    Job("summing up metrics", metrics_rollup.run),
+)
 
 
 class MaintenanceLoop:
-    """One serving process's detector."""
+    """The maintenance loop of one serving process."""
 
     def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
         self._session = session
@@ -49,7 +58,7 @@ class MaintenanceLoop:
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Look from now on, unless it is switched off."""
+        """Start the thread, unless it is switched off."""
         if not self._session.settings.detects:
             return
         try:
@@ -69,14 +78,14 @@ class MaintenanceLoop:
         self._waker, self._thread = waker, thread
 
     def stop(self) -> None:
-        """Stop looking, and wait for a look that is under way."""
+        """Stop the thread, and wait for the step of a job that is under way."""
         self.let_go()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def let_go(self) -> None:
-        """Stop looking soon; waits for nobody, so that a garbage collector may call it."""
+        """Stop the thread soon; waits for nothing, so that a garbage collector may call it."""
         if os.getpid() != self._pid:
             return
         self._is_stopping = True
@@ -87,14 +96,14 @@ class MaintenanceLoop:
     def _run(self, waker: Waker) -> None:
         deaths = self._session.store.exit_listener()
         try:
-            self._clean_up()
+            self._run_jobs(AT_START)
             due = self._clock() + self._interval_seconds
             is_called_for = self._somebody_came()
             while not self._is_stopping:
                 left_seconds = due - self._clock()
                 if is_called_for:
                     due = min(due, self._clock() + SECOND_LOOK_SECONDS)
-                    self._look()
+                    self._run_jobs(AT_EACH_TICK)
                     is_called_for = False
                 elif left_seconds <= 0:
                     due = self._clock() + self._interval_seconds
@@ -119,7 +128,7 @@ class MaintenanceLoop:
         try:
             before, self._changes_seen = self._changes_seen, self._session.store.changes()
         except Exception as error:
-            # The next look of its own meets the same, and tells of it.
+            # The next tick meets the same error, and logs it.
             self._session.log.debug("asking for changes failed: %s", error)
             return False
         return before != self._changes_seen
@@ -132,37 +141,25 @@ class MaintenanceLoop:
             return True
 
     def tick(self) -> bool:
-        """One look; False when it was skipped because it came too late."""
+        """Run the periodic jobs once; False when that was skipped because it came too late."""
         now = self._clock()
         is_late = now - self._ticked_at > LATE * self._interval_seconds
         self._ticked_at = now
         if is_late:
             self._session.log.info("a look for dead workers came late and is skipped")
             return False
-        self._look()
+        self._run_jobs(AT_EACH_TICK)
         return True
 
-    def _clean_up(self) -> None:
-        try:
-            clean_up(self._session, looks_first=True)
-        except Exception as error:
-            self._session.log.warning("clearing away old keys failed: %s", error)
+    def _goes_on(self) -> bool:
+        return not self._is_stopping
 
-    def _break_off(self, batch: Batch) -> None:
-        """Between two batches: who stops us need not wait for all of them."""
-        if self._is_stopping:
-            raise _Stopping
-
-    def _look(self) -> None:
-        session = self._session
-        try:
-            if session.store.recovery.is_due(
-                session.now(), session.settings.patience, session.policy
-            ):
-                heal(session, self._break_off)
-            session.store.metrics.fold(goes_on=lambda: not self._is_stopping)
-        except _Stopping:
-            session.log.debug("a look for dead workers was broken off; the next one goes on")
-        except Exception as error:
-            # Whatever it was, it must not be the end of all looking.
-            session.log.warning("looking for dead workers failed: %s", error)
+    def _run_jobs(self, jobs: tuple[Job, ...]) -> None:
+        for job in jobs:
+            try:
+                job.run(self._session, self._goes_on)
+            except Exception as error:
+                # An error of one moment must end neither the thread nor the other jobs.
+                self._session.log.warning("%s failed: %s", job.what, error)
+            if self._is_stopping:
+                return

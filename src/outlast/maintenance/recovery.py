@@ -17,11 +17,11 @@ from outlast.domain.task import utc_of
 from outlast.domain.worker import PreviousStop
 from outlast.errors import OutlastError, QueueStalled
 from outlast.logs import IDS_LISTED, about
+from outlast.maintenance import expired_keys
 from outlast.settings.recovering import kept
 from outlast.store.records import ALREADY_OPEN, Batch, Death, Healed, Opened, RunEnd, RunStart
 from outlast.store.session import Session
 
-KEYS_PURGED_AT_ONCE = 500
 SUSPECTS_LISTED = 10
 
 OPENING, CALLED = "opening", "called"
@@ -41,13 +41,8 @@ def recover(session: Session) -> None:
                 is_opening = not store.runs.is_on_record
                 session.opening = _Run(session, OPENING, is_opening, session.tell).carry_out()
     if not session.settings.detects:
-        # Nobody would do it later.
-        clean_up(session)
-
-
-def clean_up(session: Session, looks_first: bool = False) -> None:
-    """What can wait until the store is served, and is done by the detector when it begins."""
-    session.store.keys.purge(session.now(), KEYS_PURGED_AT_ONCE, looks_first)
+        # Without a maintenance loop nobody would do it later.
+        expired_keys.purge(session)
 
 
 def _is_due(session: Session) -> bool:
