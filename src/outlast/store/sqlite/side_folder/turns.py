@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from outlast.errors import StoreBusy, StoreUnwritable
+from outlast.errors import StoreBusy
 from outlast.host import kernel
 from outlast.store.sqlite.connect import in_our_words
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -63,15 +63,10 @@ class Turns:
         return turn
 
     def _opened(self, path: Path) -> int:
-        try:
+        with in_our_words(f"opening {path}", path):
             if path.parent != self._folder.path:
                 self._folder.make_folder(path.parent)
             return self._folder.open_file(path)
-        except OSError as error:
-            raise StoreUnwritable(
-                f"nothing can be written in {self._folder.path} ({error.strerror});"
-                " give this user write permission"
-            ) from error
 
     def is_somebodys(self, name: str) -> bool:
         """Whether somebody has the turn of this name; nothing is made by asking."""
