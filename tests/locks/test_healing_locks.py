@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.store.ops import locks
+from outlast.store.ops.locks import rows as locks
 from outlast.store.ops.locks.recovery import Looker, Rows, free_unheld
 from outlast.testing import ManualClock
 from tests.conformance.driver import PATIENCE

@@ -31,7 +31,8 @@ def _recovers_until_told_to_die() -> None:
     import os
 
     from outlast import Outlast, Settings
-    from outlast.store.transaction import Transaction, Values
+    from outlast.store.sqlite.transaction import SqliteTransaction
+    from outlast.store.transaction import Values
     from outlast.testing import ManualClock
     from tests.support.childside import die, hear, say
 
@@ -43,14 +44,14 @@ def _recovers_until_told_to_die() -> None:
             if left[what] == 0:
                 die()
 
-        genuine = Transaction.run
+        genuine = SqliteTransaction.run
 
-        def counting(tx: Transaction, name: str, values: Values | None = None) -> int:
+        def counting(tx: SqliteTransaction, name: str, values: Values | None = None) -> int:
             changed = genuine(tx, name, values)
             count("statements")
             return changed
 
-        Transaction.run = counting  # type: ignore[method-assign, assignment]
+        SqliteTransaction.run = counting  # type: ignore[method-assign, assignment]
         settings = Settings(heal_batch=2, detection_interval_seconds=0)
         app = Outlast(path, settings=settings, clock=ManualClock())
         app.recover(on_batch=lambda batch: count("batches"))
