@@ -61,18 +61,28 @@ def test_a_lock_whose_commit_was_in_doubt_is_freed_by_the_next_request(
 
 
 def _is_interrupted(path: str) -> None:
-    """Ctrl-C between the commit and its answer."""
+    """Ctrl-C between the commit and its answer, which comes once the caller is interrupted."""
+    import signal
+    import threading
+
     from outlast import Outlast, probes
     from tests.support.childside import say
 
     app = Outlast(path)
     app.lock("warm up").acquire()
+    struck = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        struck.set()
+        raise KeyboardInterrupt
 
     def interrupt(name: str) -> None:
         if name == "lock.committed":
             probes.arm(None)
-            raise KeyboardInterrupt
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            struck.wait(60)
 
+    signal.signal(signal.SIGINT, handle)
     probes.arm(interrupt)
     try:
         app.lock("x").acquire()
