@@ -11,6 +11,7 @@ import pytest
 from outlast import AsyncOutlast, LeaseLost, Outlast, TaskNotFound
 from tests.store.hand import Hand, engine_of, store_of
 from tests.support.foreign import assert_sound, foreign_statuses
+from tests.support.grouping import is_committing
 
 SOON_SECONDS = 60.0
 
@@ -39,7 +40,7 @@ async def under_way(aio: AsyncOutlast, call: Coroutine[Any, Any, Any]) -> asynci
     """A call whose transaction has been begun, or rather is about to be."""
     group = store_of(aio._app).tasks._access.queue
     task = asyncio.create_task(call)
-    await until(lambda: group.under_way is not None)
+    await until(lambda: is_committing(group))
     return task
 
 

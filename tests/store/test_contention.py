@@ -22,6 +22,7 @@ from outlast.store.sqlite import write_gate
 from tests.store.hand import Hand, engine_of, store_of
 from tests.support.children import Child
 from tests.support.foreign import foreign_rows
+from tests.support.grouping import is_committing
 from tests.support.sitting import sits_in_a_transaction
 
 PATIENCE_SECONDS = 60
@@ -184,7 +185,7 @@ def queued_behind_a_lock(
         answers[n] = acts[n]()
 
     def has_joined(n: int) -> bool:
-        return queue.under_way is not None and len(queue.shared) == n
+        return is_committing(queue) and len(queue.shared) == n
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(len(acts))]
     with write_lock_of(database) as holder:

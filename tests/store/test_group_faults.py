@@ -15,6 +15,7 @@ from outlast.store.transaction import Transaction
 from tests.store.hand import store_of
 from tests.store.test_group_commit import PATIENCE_SECONDS, Crowd, await_more
 from tests.support.children import Child
+from tests.support.grouping import is_committing
 
 
 @pytest.fixture
@@ -336,7 +337,7 @@ def test_a_fault_in_one_member_reaches_its_own_caller_and_spares_the_others(app:
         target=store.tasks._access.submit("x", lambda tx: go_on.wait(PATIENCE_SECONDS)).result
     )
     first.start()
-    await_more(lambda: int(store.tasks._access.queue.under_way is not None), 0)
+    await_more(lambda: int(is_committing(store.tasks._access.queue)), 0)
 
     async def ask() -> list[str]:
         async def one(run: Callable[[Transaction], object]) -> str:

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast import Outlast, probes
+from outlast.store.commit.commit_queue import CommitQueue
 from tests.store.hand import store_of
 
 PATIENCE_SECONDS = 60
+
+
+def is_committing(queue: CommitQueue) -> bool:
+    """Whether operations are taken and not answered; the committer lets go of a batch later."""
+    batch = queue.under_way
+    return batch is not None and bool(batch.members) and not batch.is_answered
 
 
 def in_one_group(app: Outlast, first: str, *calls: Callable[[], Any]) -> list[Any]:
