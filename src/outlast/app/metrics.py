@@ -15,7 +15,7 @@ class MetricVerbs:
 
         A sample has `labels` and a `value`; one of a histogram has `buckets`, `sum` and `count`.
         """
-        # Few programs ask for metrics, and their descriptions take long to import.
+        # Few programs ask for metrics; the others are spared three modules.
         from outlast.domain.metrics import metrics
 
         handle = self._handle
