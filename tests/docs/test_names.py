@@ -16,6 +16,7 @@ from outlast import AsyncLease, AsyncOutlast, Lease, Outlast, Settings
 from tests.docs.pages import DOCS, SOURCE, name_of, pages, prose, section, spans, table
 
 ARCHITECTURE = DOCS / "ARCHITECTURE.md"
+REFERENCE = DOCS / "reference.md"
 OBJECTS = {"app": Outlast, "lease": Lease}
 
 
@@ -71,12 +72,12 @@ def test_every_public_name_is_on_a_page() -> None:
 
 
 def test_every_verb_is_listed_for_the_outside() -> None:
-    listed = set(spans(section(ARCHITECTURE, "What the outside sees")))
+    listed = set(spans(section(REFERENCE, "What the outside sees")))
     assert not public(Outlast) - listed
 
 
 def test_every_verb_of_a_lease_and_of_the_objects_for_coroutines_is_listed() -> None:
-    listed = set(spans(section(ARCHITECTURE, "What the outside sees")))
+    listed = set(spans(section(REFERENCE, "What the outside sees")))
     plumbing = {"claimed", "grant", "renew_soon", "session"}
     assert public(Lease) - plumbing <= listed
     for of in (AsyncOutlast, AsyncLease):
@@ -89,7 +90,7 @@ def test_every_verb_of_a_lease_and_of_the_objects_for_coroutines_is_listed() -> 
 
 
 def test_the_settings_on_the_page_are_the_settings_with_their_defaults() -> None:
-    rows = table(section(ARCHITECTURE, "Settings"))[1:]
+    rows = table(section(REFERENCE, "Settings"))[1:]
     written = {name.strip("`"): default.strip("`") for name, default, _ in rows}
     assert written == {
         field.name: _shown(getattr(Settings(), field.name))
@@ -107,3 +108,7 @@ def test_the_map_shows_every_folder_and_no_other() -> None:
     shown = {row[0].strip("`") for row in table(section(ARCHITECTURE, "The map"))[1:]}
     folders = {file.parent.relative_to(SOURCE.parent).as_posix() for file in SOURCE.rglob("*.py")}
     assert shown == folders | {"outlast/store/sql", "outlast/store/schema"}
+
+
+def test_the_page_of_the_architecture_is_read_in_one_sitting() -> None:
+    assert len(ARCHITECTURE.read_text(encoding="utf-8").splitlines()) <= 250

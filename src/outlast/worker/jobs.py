@@ -81,7 +81,7 @@ class Jobs:
     # For the executors
 
     def begin(self, job: Job) -> bool:
-        """Begin a job in an executor; False if it is no longer to be run."""
+        """Start a job in an executor; False if it is no longer to be run."""
         if self.queued.pop(job.grant, None) is None:
             return False
         self.running[job.grant] = job
