@@ -33,7 +33,7 @@ class Loop:
         self._is_ending = False
 
     def give(self, jobs: list[Job]) -> None:
-        """Put tasks on the loop's heap."""
+        """Queue jobs for the loop, which the first call starts."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._slots.rouse = self._rouse_soon

@@ -79,7 +79,7 @@ class StoreProcess:
         self._heartbeat = Heartbeat(session, begin)
 
     def run(self) -> None:
-        """Serve until the worker is gone; what it did not say goodbye to is for recovery."""
+        """Serve until the worker is gone; recovery settles what it left unreported."""
         try:
             while self._take_in(self._wire.messages()):
                 self._serve_once()

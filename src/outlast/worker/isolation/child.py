@@ -1,7 +1,7 @@
 """The process an isolated handler runs in: takes a job, runs it, says how it ended, and so on.
 
 It ends when its worker hangs up, and the kernel ends it with its keeper. Until then the worker's
-lock is in its hands too, so that nobody takes the worker for dead and its task for free.
+lock is held by it too, so that nobody takes the worker for dead and its task for free.
 """
 
 import itertools
