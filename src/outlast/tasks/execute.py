@@ -17,7 +17,9 @@ from outlast.tasks.functions import AnyFunction
 MAX_MESSAGE_CHARACTERS = 2000
 MAX_FRAMES = 20
 
-_OWN_FOLDER = str(Path(__file__).parent)
+_PACKAGE = Path(__file__).parents[1]
+# What stands between a worker and a handler tells its author nothing.
+_OUR_FOLDERS = tuple(f"{_PACKAGE / name}/" for name in ("app", "maintenance", "tasks", "worker"))
 
 
 @record(frozen=True, slots=True)
@@ -124,5 +126,5 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
     found = traceback.StackSummary.extract(
         traceback.walk_tb(error.__traceback__), lookup_lines=False
     )
-    theirs = [frame for frame in found if not frame.filename.startswith(_OWN_FOLDER)]
+    theirs = [frame for frame in found if not frame.filename.startswith(_OUR_FOLDERS)]
     return theirs[-MAX_FRAMES:]
