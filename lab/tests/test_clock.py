@@ -218,21 +218,21 @@ def now(self):
 SystemClock.now = now
 """
 KNOWN_BY_NAME_AND_PID = """
-from outlast.domain.orphans import Judgement, Liveness
 from outlast.host import kernel
-from outlast.store.ops import orphans
+from outlast.domain.orphans import Judgement, Liveness
+from outlast.store.ops.recovery import orphans
 _real = orphans.judge
-def judge(peer, *rest):
-    found = _real(peer, *rest)
+def judge(presence, peer, *rest):
+    found = _real(presence, peer, *rest)
     if kernel.process_stat(peer.pid) is not None:
         return found._replace(judgement=Judgement(Liveness.ALIVE, "its pid is there"))
     return found
 orphans.judge = judge
 """
 SILENCE_SAYS_NOTHING = """
-from outlast.store.sqlite.presence import peers
-_real = peers.judge_worker
-peers.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
+from outlast.store import presence
+_real = presence.judge_worker
+presence.judge_worker = lambda sign, silent_ms, patience: _real(sign, 0, patience)
 """
 
 

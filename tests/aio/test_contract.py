@@ -33,9 +33,7 @@ def _parameters(verb: object) -> list[inspect.Parameter]:
     """The parameters of a verb, with a lease being a lease."""
     assert callable(verb)
     return [
-        one.replace(
-            annotation=str(one.annotation).replace("aio.lease.AsyncLease", "engine.lease.Lease")
-        )
+        one.replace(annotation=str(one.annotation).replace("aio.lease.AsyncLease", "lease.Lease"))
         for one in inspect.signature(verb).parameters.values()
     ]
 

@@ -10,8 +10,8 @@ from outlast.host import kernel
 
 _ASKS = """
 import sys
-from outlast import _host
-print(_host.process_is(int(sys.argv[1]), int(sys.argv[2])))
+from outlast.host import kernel
+print(kernel.process_is(int(sys.argv[1]), int(sys.argv[2])))
 """
 
 
