@@ -222,11 +222,12 @@ from outlast.host import kernel
 from outlast.domain.orphans import Judgement, Liveness
 from outlast.store.ops.recovery import orphans
 _real = orphans.judge
-def judge(presence, peer, *rest):
-    found = _real(presence, peer, *rest)
-    if kernel.process_stat(peer.pid) is not None:
-        return found._replace(judgement=Judgement(Liveness.ALIVE, "its pid is there"))
-    return found
+ALIVE = Judgement(Liveness.ALIVE, "its pid is there")
+def judge(*given):
+    return [
+        found._replace(judgement=ALIVE) if kernel.process_stat(found.peer.pid) is not None else found
+        for found in _real(*given)
+    ]
 orphans.judge = judge
 """
 SILENCE_SAYS_NOTHING = """

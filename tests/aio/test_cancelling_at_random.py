@@ -232,3 +232,38 @@ def test_everything_at_once_ends_with_nothing_lost(aio: AsyncOutlast, seed: int)
     rows = foreign_rows(aio.path, CLAIMED)
     assert {attempt for _, attempt, _, _ in rows} == {1}
     assert_sound(aio.path)
+
+
+@pytest.mark.timeout(600)
+def test_ten_thousand_coroutines_cancelled_at_random_lose_and_double_nothing(
+    database: Path,
+) -> None:
+    """Each enqueues a task of its own; some bring a row along, which tells if they ran twice."""
+    chance, acknowledged = random.Random(3), set[str]()
+
+    async def one(aio: AsyncOutlast, number: int) -> None:
+        task_id = f"t{number}"
+        also = [("INSERT INTO ledger VALUES (?)", (task_id,))] if number % 50 == 0 else []
+        await aio.enqueue("work", id=task_id, also=also)
+        acknowledged.add(task_id)
+
+    async def main() -> None:
+        async with AsyncOutlast(database) as aio:
+            await aio.open()
+            foreign_rows(database, "CREATE TABLE ledger (task_id TEXT)")
+            loop = asyncio.get_running_loop()
+            tasks = [loop.create_task(one(aio, number)) for number in range(10_000)]
+            for task in tasks:
+                if chance.random() < 0.5:
+                    loop.call_later(chance.uniform(0, 1.5), task.cancel)
+            await asyncio.wait(tasks)
+            assert not [task for task in tasks if not task.cancelled() and task.exception()]
+
+    asyncio.run(main())
+    stored = set(foreign_statuses(database))
+    ledger = [task_id for (task_id,) in foreign_rows(database, "SELECT task_id FROM ledger")]
+    assert acknowledged <= stored
+    assert 0 < len(acknowledged) < 10_000, "some were cancelled, and some were not"
+    assert len(ledger) == len(set(ledger))
+    assert set(ledger) == {one for one in stored if int(one[1:]) % 50 == 0}
+    assert_sound(database)

@@ -96,7 +96,6 @@ def test_all_texts_of_cases_differ_and_an_unknown_one_is_refused(tmp_path: Path)
 # What was planted must be found, by the case that is meant to find it.
 
 BLIND_RENEWALS = """
-from outlast.store.ops.leases import Leases
 def renew_soon(self, grants, *rest):
     done = _real(self, grants, *rest)
     return done.then(lambda answers: [True] * len(grants))
@@ -117,16 +116,16 @@ ProbedLock.owner_is_dead = lambda self: True
 NOBODY_IS_NAMED = """
 from outlast.store.sqlite.write_gate import Patience
 _real = Patience.__init__
-def impatient(self, limits_seconds, culprit, began_at):
-    _real(self, (0.05, 0.1), lambda: None, began_at)
-Patience.__init__ = impatient
+def blind(self, limits_seconds, culprit, *rest):
+    _real(self, limits_seconds, lambda: None, *rest)
+Patience.__init__ = blind
 """
 
 NAMED_LATE = """
 from outlast.store.sqlite.write_gate import Patience
 _real = Patience.__init__
-def late(self, limits_seconds, culprit, began_at):
-    _real(self, (3.0, limits_seconds[1]), culprit, began_at)
+def late(self, limits_seconds, *rest):
+    _real(self, (3.0, limits_seconds[1]), *rest)
 Patience.__init__ = late
 """
 GIVEN_UP = """
@@ -137,13 +136,13 @@ def impatient(self, limits_seconds, *rest):
 Patience.__init__ = impatient
 """
 RUN_OUT_IS_LOST = """
-from outlast.store.ops import leases, settle
+from outlast.store.ops import settle
 _real = settle.settle_grants
 def settle_grants(tx, settlements, now):
     if now.mono_ms >= 1_060_000:
         return [None for _ in settlements]
     return _real(tx, settlements, now)
-settle.settle_grants = leases.settle_grants = settle_grants
+settle.settle_grants = settle_grants
 """
 
 

@@ -94,7 +94,7 @@ class CommitQueue:
         loop = _asyncio()[0]()
         operation.awaited = (loop, loop.create_future())
         queue = self.alone if operation.alone else self.shared
-        cancelled: BaseException | None = None
+        cancelled = timer = None
         try:
             queue.append(operation)
             if not self._has_committer:
@@ -102,12 +102,16 @@ class CommitQueue:
             elif self._calls.empty():
                 self._calls.put(None)
             if len(queue) > self._most_waiting:
-                loop.call_later(self._room_timeout_seconds, wake_futures, operation.awaited[1:])
+                room = operation.awaited[1:]
+                timer = loop.call_later(self._room_timeout_seconds, wake_futures, room)
             while not operation.is_decided:
                 cancelled = (yield from self._awaited(operation)) or cancelled
         except BaseException:
             self._abandon(operation)
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
         if cancelled is not None:
             raise cancelled
 
