@@ -225,7 +225,7 @@ _real = orphans.judge
 ALIVE = Judgement(Liveness.ALIVE, "its pid is there")
 def judge(*given):
     return [
-        found._replace(judgement=ALIVE) if kernel.process_stat(found.peer.pid) is not None else found
+        found._replace(judgement=ALIVE) if kernel.process_stat(found.peer.pid) else found
         for found in _real(*given)
     ]
 orphans.judge = judge
