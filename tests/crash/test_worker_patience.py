@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 def test_finished_work_outlasts_any_trouble_of_the_store(database: Path) -> None:
     """Guards against giving an outcome up because of what the store is going through: five tries
     and more fail here, and none of them says anything about the outcome."""
-    with Outlast(database, settings=Settings(lease_seconds=60, write_timeout_seconds=1)) as app:
+    with Outlast(database, settings=Settings(lease_seconds=60, write_timeout_seconds=2)) as app:
         began, is_locked = threading.Semaphore(0), threading.Event()
         troubles: list[str] = []
 
