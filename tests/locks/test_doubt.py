@@ -70,7 +70,7 @@ def _is_interrupted(path: str) -> None:
 
     app = Outlast(path)
     app.lock("warm up").acquire()
-    struck = threading.Event()
+    struck, main = threading.Event(), threading.get_ident()
 
     def handle(number: int, frame: object) -> None:
         struck.set()
@@ -79,7 +79,7 @@ def _is_interrupted(path: str) -> None:
     def interrupt(name: str) -> None:
         if name == "lock.committed":
             probes.arm(None)
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            signal.pthread_kill(main, signal.SIGINT)
             struck.wait(60)
 
     signal.signal(signal.SIGINT, handle)
