@@ -20,6 +20,7 @@ from outlast import (
     StoreError,
     StoreUnwritable,
 )
+from outlast.host import kernel
 from outlast.store.sqlite.connect import guard_version
 from tests.store.hand import engine_of
 from tests.support.children import Child
@@ -87,6 +88,24 @@ def test_a_store_of_a_later_outlast_is_refused(
     foreign_rows(database, "INSERT INTO migrations VALUES (99, 'from the future', 'x', 0)")
     with pytest.raises(SchemaNewer, match=r"version 99 .* upgrade Outlast"):
         use(Outlast(database))
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/proc", "proc"), ("/proc/self", "proc")])
+def test_the_kernel_is_asked_for_the_file_system_of_a_path(path: str, kind: str) -> None:
+    assert kernel.filesystem_type(Path(path)) == kind
+
+
+def test_a_name_that_begins_like_a_mount_point_is_not_inside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no device number matches, as with subvolumes, the longest mount point decides."""
+    (tmp_path / "disk2").mkdir()
+    (tmp_path / "disk" / "inner").mkdir(parents=True)
+    lines = [f"1 1 0:0 / / rw - ext4 x rw\n2 1 0:0 / {tmp_path}/disk rw - nfs4 x rw\n"]
+    monkeypatch.setattr(kernel, "read_text", lambda path: "".join(lines))
+    assert kernel.filesystem_type(tmp_path / "disk2") == "ext4"
+    assert kernel.filesystem_type(tmp_path / "disk") == "nfs4"
+    assert kernel.filesystem_type(tmp_path / "disk" / "inner") == "nfs4"
 
 
 @pytest.mark.proves("INT-34")

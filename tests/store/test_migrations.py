@@ -182,12 +182,15 @@ OTHER_BUILDS = {
 
 
 @pytest.mark.proves("MIG-06")
+@pytest.mark.parametrize("was_served", [False, True])
 @pytest.mark.parametrize("build", OTHER_BUILDS)
 def test_a_store_of_another_build_is_refused_untouched(
-    make_app: Make, database: Path, build: str, monkeypatch: pytest.MonkeyPatch
+    make_app: Make, database: Path, build: str, was_served: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why, changes = OTHER_BUILDS[build]
     store_of_today(database)
+    if was_served:
+        make_app().open().close()
     hand = Hand(database)
     for change in changes:
         hand.run(change)
@@ -203,4 +206,5 @@ def test_a_store_of_another_build_is_refused_untouched(
             assert why in str(caught.value)
             assert "; open it with that build, or choose another path" in str(caught.value)
     assert (state_of(database), database.read_bytes()) == (before, files)
-    assert not database.with_name(f"{database.name}-outlast").exists(), "nothing is made beside it"
+    side_folder = database.with_name(f"{database.name}-outlast")
+    assert side_folder.exists() == was_served, "nothing is made beside it"

@@ -142,11 +142,12 @@ def filesystem_type(path: Path) -> str | None:
     """The type of the file system that holds a path, from the kernel's mount table."""
     device = path.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
+    inside = f"{path}/"
     best: tuple[int, str] | None = None
     for line in (read_text("/proc/self/mountinfo") or "").splitlines():
         left, _, right = line.partition(" - ")
         fields = left.split()
-        if fields[2] == wanted or path.is_relative_to(fields[4]):
+        if fields[2] == wanted or inside.startswith(fields[4].rstrip("/") + "/"):
             rank = (len(fields[4]) + (1 << 20 if fields[2] == wanted else 0), right.split()[0])
             best = max(best, rank) if best else rank
     return best[1] if best else None

@@ -239,13 +239,13 @@ def prepare(
     with closing(connect(path, settings.synchronous, create_like=folder.openers)) as connection:
         try:
             ours = refuse_foreign_file(connection, path)
+            lacking = migrate.pending(connection)
             integrity = NEW_FILE
             if ours:
                 left = told_by_the_file(connection, settings, left)
                 probe("open.judged")
                 integrity = check_after_bad_stop(connection, path, settings, left)
                 probe("open.checked")
-            lacking = migrate.pending(connection)
             if ours and lacking:
                 if settings.migrate == "manual" and not by_hand:
                     raise SchemaError(_migrate_by_hand(path, lacking[0]))

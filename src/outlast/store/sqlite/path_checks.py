@@ -15,17 +15,22 @@ from outlast.settings import Settings
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import connect, refuse_foreign_file
 from outlast.store.sqlite.file_guard import file_id
+from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
 
 def refuse_foreign(path: Path, settings: Settings) -> None:
-    """Leave other programs' files alone, before as much as a folder is made beside them."""
+    """Leave other programs' files alone, before as much as a folder is made beside them.
+
+    Beside a file that was served before there is nothing to be made, and whoever prepares it or
+    joins its users refuses it all the same: a connection takes longer than most other steps.
+    """
     size = size_of(path)
     if size >= 0 and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
         # SQLite would open it all the same, and give the log the mode of the file on the way.
         raise StoreUnwritable(
             f"{path} cannot be written by this user; give it write permission on file and folder"
         )
-    if size > 0:
+    if size > 0 and file_id(SideFolder(path).openers) is None:
         with closing(connect(path, settings.synchronous)) as connection:
             if refuse_foreign_file(connection, path):
                 migrate.pending(connection)
