@@ -28,6 +28,11 @@ def test_a_new_store_has_the_golden_schema(app: Outlast, hand: Hand) -> None:
     assert schema_text(hand.connection) == SCHEMA.read_text(encoding="utf-8"), TO_UPDATE
 
 
+def test_no_write_pays_for_a_file_that_shrinks(hand: Hand) -> None:
+    """docs/adr/0019-auto-vacuum.md has the figures."""
+    assert hand.connection.pragma("auto_vacuum") == 0
+
+
 @pytest.mark.proves("MIG-03")
 def test_the_schema_report_lists_every_table_with_its_definition(app: Outlast, hand: Hand) -> None:
     report = app.schema()
