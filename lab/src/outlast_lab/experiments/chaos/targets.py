@@ -4,7 +4,7 @@ that has got the pid of one that is gone; and whether those that stand still kee
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -66,27 +66,37 @@ def await_stop(targets: Iterable[Target]) -> None:
 
 def keep_others_out(path: Path, targets: Iterable[Target]) -> bool:
     """Whether one of them has the lock that every writer of a store needs, or the gate's."""
-    pids = {one.pid for one in targets}
-    gate = path.with_name(f"{path.name}-outlast") / "gate"
-    return bool(pids & {*kernel.flock_holders(gate), *_writers(path)})
+    gate = _as_locked(path.with_name(f"{path.name}-outlast") / "gate")
+    index = _as_locked(path.with_name(f"{path.name}-shm"))
+    for one in targets:
+        for kind, mode, file, first, last in _locks_of(one.pid):
+            is_gate = (kind, file) == ("FLOCK", gate)
+            is_write_lock = (kind, file) == ("POSIX", index) and first <= _WRITE_LOCK_OFFSET <= last
+            if mode == "WRITE" and (is_gate or is_write_lock):
+                return True
+    return False
 
 
-def _writers(path: Path) -> set[int]:
-    """Who has SQLite's write lock."""
+def _as_locked(path: Path) -> str | None:
+    """How the kernel names a file where it tells of locks."""
     try:
-        found = path.with_name(f"{path.name}-shm").stat()
+        found = path.stat()
     except OSError:
-        return set()
-    tail = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    pids = set()
-    for line in (kernel.read_text("/proc/locks") or "").splitlines():
-        fields = line.split()
-        if "->" in fields or fields[1] != "POSIX" or fields[3] != "WRITE" or fields[5] != tail:
-            continue
-        last = float("inf") if fields[7] == "EOF" else int(fields[7])
-        if int(fields[6]) <= _WRITE_LOCK_OFFSET <= last:
-            pids.add(int(fields[4]))
-    return pids
+        return None
+    return f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+
+
+def _locks_of(pid: int) -> Iterator[tuple[str, str, str, int, float]]:
+    """By its descriptors: /proc/locks is read page by page, and misses some while others change."""
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fdinfo")
+    except OSError:
+        return
+    for descriptor in descriptors:
+        for line in (kernel.read_text(f"/proc/{pid}/fdinfo/{descriptor}") or "").splitlines():
+            if line.startswith("lock:"):
+                _, _, kind, _, mode, _, file, first, last = line.split()
+                yield kind, mode, file, int(first), float("inf") if last == "EOF" else int(last)
 
 
 def _descendants(pid: int) -> list[int]:

@@ -27,7 +27,12 @@ from outlast_lab.stage.actors import (
     stopped,
     store_process_of,
 )
+from outlast_lab.experiments.chaos.targets import Target, keep_others_out
+from outlast_lab.experiment import Finding, Plan
 from outlast_lab.stage.handlers import await_sign, leave_sign
+from outlast_lab.record.history import read_history
+from outlast_lab.judge.invariants import violations
+from outlast_lab.judge.foreign_reader import foreign_stored
 
 LEASE_SECONDS = 1.0
 # A task that nobody gets so long after its lease ran out is stuck, also on a busy machine.
@@ -202,7 +207,7 @@ def _stopped_between_writes(scene: Scene, pids: Sequence[int]) -> Iterator[None]
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         with stopped(*pids):
-            if scene.heir.ask("does", "heartbeat")[0] == "done":
+            if not keep_others_out(scene.path, [Target(pid, -1) for pid in pids]):
                 yield
                 return
     raise Broken("it was always found inside a write")
