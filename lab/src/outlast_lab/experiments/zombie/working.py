@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from outlast.host import kernel
 from outlast_lab.experiment import Finding, Plan
+from outlast_lab.experiments.chaos.targets import Target, keep_others_out
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
@@ -27,12 +28,7 @@ from outlast_lab.stage.actors import (
     stopped,
     store_process_of,
 )
-from outlast_lab.experiments.chaos.targets import Target, keep_others_out
-from outlast_lab.experiment import Finding, Plan
 from outlast_lab.stage.handlers import await_sign, leave_sign
-from outlast_lab.record.history import read_history
-from outlast_lab.judge.invariants import violations
-from outlast_lab.judge.foreign_reader import foreign_stored
 
 LEASE_SECONDS = 1.0
 # A task that nobody gets so long after its lease ran out is stuck, also on a busy machine.
