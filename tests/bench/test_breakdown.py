@@ -28,7 +28,7 @@ def test_the_parts_make_up_the_whole() -> None:
 
 def test_a_real_breakdown_adds_up() -> None:
     case = breakdown.Case(
-        "an enqueue", lambda app: None, lambda app: app.enqueue_many("k", [None] * 50), 50
+        "an enqueue", lambda app: None, lambda app: app.enqueue_many("k", [None] * 200), 200
     )
     found = breakdown.take_apart(case)
     whole = found.disk_us + found.sqlite_us + found.python_us

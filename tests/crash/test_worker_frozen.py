@@ -113,7 +113,8 @@ def _takes_everybody_for_dead(path: str) -> None:
     from outlast.store.sqlite.presence import presence
     from tests.support.childside import say
 
-    vars(presence)["sign_of"] = lambda peer, folder: (Sign.PROCESS_GONE, NOT_WHOLE)
+    gone = (Sign.PROCESS_GONE, NOT_WHOLE)
+    vars(presence)["signs_of"] = lambda peers, folder: [gone] * len(peers)
     # Else its detector makes the mistake before the call that tells of it.
     alone = Settings(detection_interval_seconds=0)
     app = Outlast(path, settings=alone, recovery=lambda session: Healed(0, 0, ()))

@@ -22,9 +22,18 @@ def test_a_record_tells_context_decision_measurement_and_consequences(page: Path
         assert section(page, title)
 
 
-def test_records_are_numbered_without_gaps_and_all_are_in_the_index() -> None:
-    assert [int(page.name[:4]) for page in RECORD_FILES] == list(range(1, len(RECORD_FILES) + 1))
+def test_records_are_numbered_and_all_are_in_the_index_which_names_those_that_were_replaced() -> (
+    None
+):
     index = (RECORDS / "README.md").read_text(encoding="utf-8")
+    numbers = {int(page.name[:4]) for page in RECORD_FILES}
+    replaced = {
+        int(number)
+        for said in re.findall(r"replaces ([\d, and]+)", index)
+        for number in re.findall(r"\d+", said)
+    }
+    assert numbers | replaced == set(range(1, max(numbers) + 1))
+    assert not numbers & replaced
     linked = re.findall(r"^\| \[(\d{4})\]\((\d{4}-[\w-]+\.md)\) \| \S", index, re.MULTILINE)
     assert linked == [(page.name[:4], page.name) for page in RECORD_FILES]
 

@@ -91,7 +91,7 @@ def test_what_each_step_does_is_done_in_that_order(
     make_app().open()
     once = list(dict.fromkeys(done))
     assert once == [
-        "how_it_was_left", "_size_of_log", "check_after_bad_stop", "flush", "judge_all",
+        "how_it_was_left", "_size_of_log", "check_after_bad_stop", "flush", "judge",
         "move_alike", "check", "end",
     ]  # fmt: skip
 
