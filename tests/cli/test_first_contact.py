@@ -180,9 +180,11 @@ def test_the_run_script_passes_up_on_to_the_command(
     root = tmp_path / "clone"
     binaries = root / ".venv" / "bin"
     binaries.mkdir(parents=True)
-    inputs = [ROOT / "pyproject.toml", ROOT / "requirements.lock", ROOT / "run"]
-    for file in inputs:
-        (root / file.name).write_bytes(file.read_bytes())
+    names = ("pyproject.toml", "lab/pyproject.toml", "requirements.lock", "run")
+    inputs = [ROOT / name for name in names]
+    (root / "lab").mkdir()
+    for name in names:
+        (root / name).write_bytes((ROOT / name).read_bytes())
     (root / "run").chmod(0o755)
     stamp = f"{root}\n".encode() + b"".join(file.read_bytes() for file in inputs)
     (root / ".venv" / "stamp").write_bytes(stamp)

@@ -52,9 +52,12 @@ def test_the_readme_names_the_two_commands_before_anything_else() -> None:
     assert test.startswith("$ ./run test")
 
 
-def test_the_readme_lists_every_command_and_no_other() -> None:
-    listed = [spans(row[0])[0] for row in table(section(README, "Commands"))[1:]]
-    assert sorted(listed) == sorted(COMMANDS)
+def test_the_readme_shows_six_commands_that_are_there() -> None:
+    listed = [
+        re.sub(r" [A-Z]+$", "", spans(row[0])[0]) for row in table(section(README, "Commands"))[1:]
+    ]
+    assert len(set(listed)) == 6
+    assert set(listed) <= set(COMMANDS)
 
 
 def test_the_readme_says_of_other_queues_what_the_benchmarks_say() -> None:

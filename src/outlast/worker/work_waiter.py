@@ -7,7 +7,7 @@ from outlast.store.session import Session
 
 
 class WorkWaiter:
-    """Committing processes wake every listener, so this one listens only while there is no work."""
+    """Every listener is woken by each commit, so this one listens only while there is no work."""
 
     def __init__(self, session: Session) -> None:
         self._store = session.store
@@ -16,7 +16,7 @@ class WorkWaiter:
         self.found_no_work = False
 
     def begin(self) -> None:
-        """Begin a look: what is committed from now on was not seen by it."""
+        """Start a look: what is committed from now on was not seen by it."""
         self._watch.begin()
 
     @property
