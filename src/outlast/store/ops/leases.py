@@ -9,7 +9,7 @@ from outlast.domain.metric_marks import FENCED_WRITES
 from outlast.errors import LeaseLost
 from outlast.store.access import Access, is_crowd
 from outlast.store.commit.operation import Then
-from outlast.store.ops.settle import settle_grants, settle_together
+from outlast.store.ops import settle
 from outlast.store.records import Grant, Settlement, Statement, Ticking
 from outlast.store.topics import ANYBODY, WAITING_FOR_RESULTS
 from outlast.store.transaction import Transaction
@@ -61,7 +61,7 @@ class Leases:
         """The future of such an ending."""
 
         def operation(tx: Transaction) -> Verdicts:
-            answers = settle_grants(tx, settlements, now)
+            answers = settle.settle_grants(tx, settlements, now)
             if also and all(answers):
                 self._access.engine.run_user_statements(also)
             return answers
@@ -84,7 +84,7 @@ class Leases:
             operation,
             (one.task_id for one in settlements),
             alone=bool(also) or is_crowd(settlements),
-            together=settle_together,
+            together=settle.settle_together,
             inputs=(settlements, now),
             wakes=WAITING_FOR_RESULTS if completed else ANYBODY,
         )
