@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, probes
-from outlast.store.commit.batch import Batch, Members
+from outlast.store.commit.batch import Batch
 from outlast.store.sqlite.writer import Writer
 from tests.support.foreign import assert_sound, foreign_statuses
 
@@ -106,13 +106,13 @@ def _fail_one_commit(monkeypatch: pytest.MonkeyPatch, due: Callable[[], bool]) -
     real = Writer._commit
     failed: list[bool] = []
 
-    def commit(self: Writer, batch: Batch, members: Members) -> None:
+    def commit(self: Writer, batch: Batch) -> None:
         if failed or not due():
-            return real(self, batch, members)
+            return real(self, batch)
         failed.append(True)
         self._roll_back()
-        for member in members:
-            member.doubt(OSError("the disk is full"))
+        batch.commit_sent = True
+        batch.conclude(OSError("the disk is full"))
         return None
 
     monkeypatch.setattr(Writer, "_commit", commit)

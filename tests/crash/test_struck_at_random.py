@@ -127,7 +127,8 @@ class Verbs:
         self._app.flush_wal("passive")
 
     def lock(self) -> None:
-        with self._app.lock(f"lock of {self._name}"):
+        # Struck between the lock and its block, Python never ends the block; close() does.
+        with self._app.lock(f"lock of {self._next_id()}"):
             pass
 
     def heal(self) -> None:
@@ -236,6 +237,7 @@ def test_an_exception_at_any_moment_of_any_verb_loses_doubles_and_blocks_nothing
     assert set(stored) <= set(statuses), "what was acknowledged is there"
     assert {statuses[task_id] for task_id in completed} <= {"completed"}
     assert "running" not in statuses.values(), "what was in hand was given back"
+    assert foreign_rows(with_ledger, "SELECT name FROM locks") == [], "as were the locks"
     ledger = [task_id for (task_id,) in foreign_rows(with_ledger, "SELECT task_id FROM ledger")]
     assert len(ledger) == len(set(ledger)), "nothing ran twice"
     assert set(ledger) <= set(statuses), "nothing was stored by halves"

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast, QueueStalled, WorkerInfo
+from outlast import Outlast, QueueStalled, Settings, WorkerInfo
 from outlast.host import kernel
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
@@ -23,6 +23,7 @@ from tests.support.children import Child
 from tests.support.foreign import assert_sound
 
 PATIENCE_SECONDS = 60
+IMPATIENT = Settings(write_timeout_seconds=1)
 
 
 class WorkerChild(Child):
@@ -121,7 +122,7 @@ def stopped(pid: int) -> Iterator[None]:
 @contextmanager
 def stopped_between_writes(pid: int, database: Path) -> Iterator[None]:
     """The same for one that writes: stopped inside a write it would stand in everybody's way."""
-    with Outlast(database) as app:
+    with Outlast(database, settings=IMPATIENT) as app:
         for _ in range(100):
             with stopped(pid):
                 try:

@@ -74,9 +74,6 @@ class _Log:
         self.wal_pages = 0
         self.commits = 0
 
-    def who_reads(self) -> tuple[str, bool]:
-        return "", False
-
 
 def test_who_came_too_late_to_flush_leaves_the_next_one_to_others_but_not_for_ever() -> None:
     log, asked = _Log(), list[tuple[int, str, int]]()
@@ -86,7 +83,7 @@ def test_who_came_too_late_to_flush_leaves_the_next_one_to_others_but_not_for_ev
         asked.append((log.wal_pages, mode, least_frames))
         return answers.pop(0)
 
-    flusher = Flusher(flush_due, Settings(flush_pages=100))
+    flusher = Flusher(flush_due, lambda: ("", False), Settings(flush_pages=100))
     for _ in range(3):
         for pages in range(1, 130):
             log.wal_pages = pages

@@ -34,7 +34,7 @@ class Disk:
         if not self.is_free:
             assert self._let_through.acquire(timeout=PATIENCE_SECONDS)
         for member in batch.members:
-            member.ran(member.context)
+            member.answer = member.context
         batch.succeed()
 
     def await_group(self) -> None:

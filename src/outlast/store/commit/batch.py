@@ -34,8 +34,8 @@ class Batch(msgspec.Struct, eq=False):
             if not member.is_decided:
                 member.committed = member.error is None
                 member.is_decided = True
-                if member.is_abandoned:
-                    member.give_back()
+                if member.is_abandoned and member.committed and member.in_doubt is not None:
+                    member.in_doubt()
 
     def conclude(self, error: BaseException) -> None:
         """Whoever is undecided failed by this error, or is in doubt if the commit was sent."""
@@ -72,37 +72,43 @@ class _TransactionGone(Exception):
     """Everything is rolled back, or is to be; what comes next would commit on its own."""
 
 
-def run_only(tx: Transaction, member: Operation[Any], explain: Explain) -> Members:
-    """Run the only member; no savepoint is needed where nobody else is to be protected.
-
-    Returns whom there is something to be committed of.
-    """
-    try:
-        member.ran(member.run(tx))
-        if tx.in_transaction:
-            return (member,)
-        raise StoreError(_ENDED)
-    except Exception as error:
-        member.refuse(explain(error, member.context))
-    return ()
-
-
 def run_members(
     tx: Transaction, members: Members, explain: Explain, *, merging: bool
 ) -> Members | None:
     """Run each member; None when the whole transaction is over, and who is left must run again.
 
-    A member's error is its own: it is rolled back to its savepoint. The results count only once
-    the transaction is committed. Returns whose answers hang on that, if there is anything to be
-    committed.
+    A member's error is its own: it is rolled back to its savepoint, which is not needed where
+    nobody else is to be protected. Returns whose answers hang on the commit, if there is anything
+    to be committed.
     """
     try:
-        for member in _run_alike(tx, members) if merging else members:
-            _run_in_savepoint(tx, member, explain)
+        if len(members) == 1:
+            _run_one(tx, members[0], explain)
+        else:
+            for member in _run_alike(tx, members) if merging else members:
+                tx.control("SAVEPOINT member")
+                if not _run_one(tx, member, explain):
+                    tx.control("ROLLBACK TO member")
+                tx.control("RELEASE member")
     except _TransactionGone:
         return None
     live = [member for member in members if not member.is_decided]
     return live if any(member.error is None for member in live) else ()
+
+
+def _run_one(tx: Transaction, member: Operation[Any], explain: Explain) -> bool:
+    """Whether it has no error; one that brings all of the transaction down is decided by it."""
+    try:
+        member.answer, member.error = member.run(tx), None
+        if not tx.in_transaction:
+            raise StoreError(_ENDED)
+    except Exception as error:
+        member.error = explain(error, member.context)
+        if not tx.in_transaction:
+            member.is_decided = True
+            raise _TransactionGone from error
+        return False
+    return True
 
 
 def _run_alike(tx: Transaction, members: Members) -> Members:
@@ -131,7 +137,7 @@ def _run_together(tx: Transaction, together: Together, alike: Members, *, is_all
     try:
         results = together(tx, [member.inputs for member in alike])
         for member, result in zip(alike, results, strict=True):
-            member.ran(result)
+            member.answer, member.error = result, None
     except Exception as error:
         if is_all or not tx.in_transaction:
             raise _TransactionGone from error
@@ -140,19 +146,3 @@ def _run_together(tx: Transaction, together: Together, alike: Members, *, is_all
     if not is_all:
         tx.control("RELEASE member")
     return is_done
-
-
-def _run_in_savepoint(tx: Transaction, member: Operation[Any], explain: Explain) -> None:
-    tx.control("SAVEPOINT member")
-    try:
-        member.ran(member.run(tx))
-        if not tx.in_transaction:
-            raise StoreError(_ENDED)
-    except Exception as error:
-        explained = explain(error, member.context)
-        if not tx.in_transaction:
-            member.fail(explained)
-            raise _TransactionGone from error
-        member.refuse(explained)
-        tx.control("ROLLBACK TO member")
-    tx.control("RELEASE member")

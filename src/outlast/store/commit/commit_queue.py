@@ -81,7 +81,7 @@ class CommitQueue:
             if len(queue) <= self._most_waiting:
                 asleep.acquire()
             elif not asleep.acquire(timeout=self._room_timeout_seconds):
-                self._give_up(operation)
+                self._refuse(operation, self._full())
                 asleep.acquire()
         except BaseException:
             self._leave(operation, asleep)
@@ -127,7 +127,7 @@ class CommitQueue:
             cancelled = error
         else:
             if not operation.is_decided:
-                self._give_up(operation)
+                self._refuse(operation, self._full())
         # Whoever decides it looks for the future afterwards, and so must we for the decision.
         operation.awaited = (loop, loop.create_future())
         return cancelled
@@ -163,14 +163,10 @@ class CommitQueue:
         if not self._took_back(operation):
             operation.is_abandoned = True
 
-    def _give_up(self, operation: Operation[Any]) -> None:
-        """There was no room for it for too long."""
-        self._refuse(
-            operation,
-            QueueFull(
-                f"{self._most_waiting} operations have been waiting to be stored for"
-                f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
-            ),
+    def _full(self) -> QueueFull:
+        return QueueFull(
+            f"{self._most_waiting} operations have been waiting to be stored for"
+            f" {self._room_timeout_seconds:g} s; slow down, or see what holds up the disk"
         )
 
     def _refuse(self, operation: Operation[Any], error: StoreError) -> None:
@@ -191,7 +187,11 @@ class CommitQueue:
             if self._has_committer:
                 self._calls.put(None)
             elif self._took_back(operation):
-                self._commit_here(operation)
+                self._committers.add(get_ident())
+                try:
+                    self._run(Batch((operation,)))
+                finally:
+                    self._committers.discard(get_ident())
 
     def _start(self) -> None:
         """A daemon: an interpreter that ends waits for it not, what is acknowledged is durable.
@@ -226,15 +226,6 @@ class CommitQueue:
                 self._calls.put(None)
         self._committers.discard(get_ident())
         self._calls.put(None)
-
-    def _commit_here(self, operation: Operation[Any]) -> None:
-        """What the committer would do for this one, in its caller's thread."""
-        me = get_ident()
-        self._committers.add(me)
-        try:
-            self._run(Batch((operation,)))
-        finally:
-            self._committers.discard(me)
 
     def _taken(self) -> Batch | None:
         """The next batch: all that share a transaction, and one that has its own, in turns."""

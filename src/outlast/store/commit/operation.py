@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
 from outlast.errors import OutcomeUnknown
 from outlast.store.topics import NOBODY, Topic
 from outlast.store.transaction import Row
+
+if TYPE_CHECKING:
+    from outlast.store.commit.commit_queue import CommitQueue
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -20,17 +23,8 @@ Together = Callable[[Any, Sequence[Any]], Sequence[Any]]
 # answer to each operation; None if it cannot be said so.
 AsStatement = Callable[[Sequence[Any]], tuple[str, Sequence[Row], Row, Sequence[Any]] | None]
 
-
-class Queue(Protocol):
-    """What sees an operation through to its commit."""
-
-    def wait(self, operation: "Operation[Any]") -> None:
-        """Return once the operation is decided; the calling thread sleeps until then."""
-        ...
-
-    def waited(self, operation: "Operation[Any]") -> Generator[Any, None, None]:
-        """The same for a coroutine on the running loop."""
-        ...
+# Makes something of what waits for an operation and returns or raises its outcome.
+Finish = Callable[[Callable[[], Any]], Any]
 
 
 class Operation(msgspec.Struct, Generic[T], eq=False):
@@ -43,7 +37,7 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
     transaction, as a flush does.
     """
 
-    queue: Queue | None
+    queue: "CommitQueue | None"
     context: str
     run: Callable[[Any], T]
     task_ids: Iterable[str] = ()
@@ -54,32 +48,18 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
     in_doubt: Callable[[], None] | None = None
     as_statement: AsStatement | None = None
     is_exclusive: bool = False
+    finish: Finish | None = None
     is_decided: bool = False
     committed: bool = False
+    # The result, and an error of its own, with which there is nothing of it to be committed. Both
+    # count only once the others are committed: what it found in its way may be one of them.
     answer: Any = None
-    # Of its own; while there is one, there is nothing of it to be committed.
     error: BaseException | None = None
     # What wakes its caller: a thread's lock, or a coroutine's loop and future.
     asleep: Any = None
     awaited: Any = None
     # Its caller was interrupted twice and has gone; nobody will take the answer.
     is_abandoned: bool = False
-
-    def ran(self, result: Any) -> None:
-        """It was run; the result counts only if the commit succeeds."""
-        if not self.is_decided:
-            self.answer, self.error = result, None
-
-    def refuse(self, error: BaseException) -> None:
-        """It has an error of its own, which counts only if the others are committed: what it
-        found in its way may be one of them."""
-        if not self.is_decided:
-            self.error = error
-
-    def give_back(self) -> None:
-        """It is durable, and nobody is there to take the answer."""
-        if self.committed and self.in_doubt is not None:
-            self.in_doubt()
 
     def fail(self, error: BaseException) -> None:
         """It did not happen, or nobody can say; the first verdict stands."""
@@ -89,9 +69,7 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
 
     def doubt(self, cause: object) -> None:
         """Its transaction may or may not be durable; nobody runs before this is noted."""
-        if self.is_decided:
-            return
-        if self.in_doubt is not None:
+        if not self.is_decided and self.in_doubt is not None:
             self.in_doubt()
         self.fail(self.unknown(cause))
 
@@ -101,74 +79,32 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
         unknown.__cause__ = cause if isinstance(cause, BaseException) else None
         return unknown
 
-    def outcome(self) -> T:
-        """The result, or the error that was its own; asked for once it is decided."""
-        if self.error is not None:
-            raise self.error.with_traceback(None)
-        return self.answer  # type: ignore[no-any-return]
+    def then(self, finish: Callable[[Callable[[], T]], U]) -> "Operation[U]":
+        """The same with something to be done, in the caller's own thread, once it is decided."""
+        before = self.finish
+        self.finish = finish if before is None else lambda told: finish(lambda: before(told))
+        return cast("Operation[U]", self)
 
     def result(self) -> T:
         """Wait as a thread until it is durable; raises what became of it."""
+        return self._told() if self.finish is None else self.finish(self._told)
+
+    def _told(self) -> T:
         if not self.is_decided and self.queue is not None:
             self.queue.wait(self)
         if self.error is not None:
             raise self.error.with_traceback(None)
         return self.answer  # type: ignore[no-any-return]
 
-    def waited(self) -> Generator[Any, None, None]:
-        """Wait as a coroutine until it is decided; raises nothing but a cancellation."""
-        assert self.queue is not None, "what is run at once is not waited for"
-        return self.queue.waited(self)
-
     def __await__(self) -> Generator[Any, None, T]:
-        """Wait for it in a coroutine. Cancelled before it was taken, it never happens."""
-        yield from self.waited()
-        return self.outcome()
-
-    def then(self, finish: Callable[[Callable[[], T]], U]) -> "Then[T, U]":
-        """A future of what `finish` makes of this one's outcome, in the caller's own thread."""
-        return Then(self, finish)
-
-
-class Then(Generic[T, U]):
-    """An operation with something to be done once it is decided."""
-
-    __slots__ = ("_before", "_finish")
-
-    def __init__(
-        self, before: "Operation[T] | Then[Any, T]", finish: Callable[[Callable[[], T]], U]
-    ) -> None:
-        self._before = before
-        self._finish = finish
-
-    @property
-    def committed(self) -> bool:
-        """Whether the operation is durable."""
-        return self._before.committed
-
-    def outcome(self) -> U:
-        """What becomes of the outcome; asked for once the operation is decided."""
-        return self._finish(self._before.outcome)
-
-    def result(self) -> U:
-        """Wait as a thread."""
-        return self._finish(self._before.result)
-
-    def waited(self) -> Generator[Any, None, None]:
-        """Wait as a coroutine until the operation is decided."""
-        return self._before.waited()
-
-    def __await__(self) -> Generator[Any, None, U]:
-        """Wait as a coroutine; one that was cancelled too late has it finished all the same."""
+        """Wait as a coroutine. Cancelled before it was taken, it never happens; cancelled too late,
+        it is finished all the same."""
+        assert self.queue is not None, "what is run at once is not waited for"
         try:
-            yield from self.waited()
+            yield from self.queue.waited(self)
         except BaseException:
             if self.committed:
                 with suppress(Exception):
-                    self.outcome()
+                    self.result()
             raise
-        return self.outcome()
-
-    def then(self, finish: Callable[[Callable[[], U]], Any]) -> "Then[U, Any]":
-        """One more thing to be done."""
-        return Then(self, finish)
+        return self.result()

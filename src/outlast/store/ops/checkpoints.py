@@ -8,7 +8,7 @@ from outlast.domain.metric_marks import FENCED_WRITES
 from outlast.domain.task import Checkpoint
 from outlast.errors import LeaseLost
 from outlast.store.access import Access
-from outlast.store.commit.operation import Then
+from outlast.store.commit.operation import Operation
 from outlast.store.ops.rows import checkpoint_from
 from outlast.store.records import Grant, NewCheckpoint
 from outlast.store.transaction import Transaction
@@ -58,7 +58,7 @@ class Checkpoints:
 
     def add_soon(
         self, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
-    ) -> Then[Checkpoint, Checkpoint]:
+    ) -> Operation[Checkpoint]:
         """The future of such an appending."""
 
         def finish(outcome: Callable[[], Checkpoint]) -> Checkpoint:

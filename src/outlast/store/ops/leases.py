@@ -8,7 +8,7 @@ from outlast.domain.lifecycle import Outcome
 from outlast.domain.metric_marks import FENCED_WRITES
 from outlast.errors import LeaseLost
 from outlast.store.access import Access, is_crowd
-from outlast.store.commit.operation import Then
+from outlast.store.commit.operation import Operation
 from outlast.store.ops import settle
 from outlast.store.records import Grant, Settlement, Statement, Ticking
 from outlast.store.topics import ANYBODY, WAITING_FOR_RESULTS
@@ -57,7 +57,7 @@ class Leases:
 
     def settle_soon(
         self, settlements: Sequence[Settlement], now: Instant, also: Sequence[Statement] = ()
-    ) -> Then[Verdicts, list[bool]]:
+    ) -> Operation[list[bool]]:
         """The future of such an ending."""
 
         def operation(tx: Transaction) -> Verdicts:
@@ -108,7 +108,7 @@ class Leases:
         lease_ms: int,
         stage: str | None = None,
         clock: Ticking | None = None,
-    ) -> Then[list[bool], list[bool]]:
+    ) -> Operation[list[bool]]:
         """The future of such a renewal."""
 
         def operation(tx: Transaction) -> Answers:

@@ -63,7 +63,7 @@ class ServingEngine(LookingEngine):
         self._marker = Marker(folder, workspace, self._own.session_id)
         self.presence.serve(self._own, self._marker, opened)
         self._connecting = threading.Lock()
-        self._flusher = Flusher(self._flush_due, settings)
+        self._flusher = Flusher(self._flush_due, self._who_reads, settings)
         epoch = self.read("reading the epoch", lambda tx: tx.value("get_meta", {"key": "epoch"}))
         self.traits = self.traits._replace(
             opened=opened, token_floor=int(epoch or 0) << EPOCH_SHIFT
@@ -116,7 +116,10 @@ class ServingEngine(LookingEngine):
 
         operation = Operation(None, "flushing the WAL", action, alone=True, is_exclusive=True)
         self._commit(Batch((operation,)))
-        return operation.outcome()
+        return operation.result()
+
+    def _who_reads(self) -> tuple[str, bool]:
+        return self._database.guard.who_reads()
 
     def read(self, context: str, query: Callable[[Transaction], T]) -> T:
         """Run a query on one consistent snapshot."""
@@ -151,7 +154,7 @@ class ServingEngine(LookingEngine):
         with self._connecting:
             if self._database is not failed or self.closed:
                 return
-            if not failed.writer.database_is_there():
+            if not failed.guard.database_is_there():
                 self.closed = True
                 return
             try:

@@ -167,6 +167,16 @@ class FileGuard:
         """Whether the main file itself is still the one that was opened."""
         return self._ids[0] == file_id(self._paths[0])
 
+    def who_reads(self) -> tuple[str, bool]:
+        """Who keeps the WAL from being moved, in words, and whether it is nobody but ourselves."""
+        try:
+            pids = self.reader_pids()
+        except StoreReplaced:
+            return "", False
+        names = ["this process" if pid == os.getpid() else f"process {pid}" for pid in pids]
+        words = f", for an old state of it is being read by {' and '.join(names)}" if pids else ""
+        return words, pids == [os.getpid()]
+
     def log_is_unlinked(self) -> bool:
         """Whether the WAL's name is gone, or another's, while all else is as we opened it.
 

@@ -67,9 +67,11 @@ class Flusher:
     def __init__(
         self,
         flush_due: Callable[[str, int], FlushResult | None],
+        who_reads: Callable[[], tuple[str, bool]],
         settings: Settings,
     ) -> None:
         self._flush_due = flush_due
+        self._who_reads = who_reads
         self._limit_pages = settings.wal_limit_bytes // PAGE_BYTES
         self._flush_pages = min(settings.flush_pages, self._limit_pages)
         self._late_pages = min(self._flush_pages * 5 // 4, self._limit_pages)
@@ -105,7 +107,7 @@ class Flusher:
             result = self._flush_due(mode, least_frames)
             self._due_pages = self._flush_pages if result else self._late_pages
             if result and (result.busy or result.frames_moved < result.frames_in_log):
-                who, is_usual = log_size.who_reads()
+                who, is_usual = self._who_reads()
                 log.log(
                     logging.INFO if is_usual else logging.WARNING,
                     "flushing the WAL moved %d of %d frames%s; it will be tried again",
@@ -131,8 +133,4 @@ class LogSize(Protocol):
     @property
     def commits(self) -> int:
         """How many commits this connection has sent."""
-        ...
-
-    def who_reads(self) -> tuple[str, bool]:
-        """Who keeps the log from being moved, in words, and whether it is nobody but ourselves."""
         ...

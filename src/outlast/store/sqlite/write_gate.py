@@ -20,6 +20,12 @@ _EXCLUSIVE_OR_NOT_AT_ALL = LOCK_EX | LOCK_NB
 log = logger("outlast.store")
 
 
+def stalled(pid: int | None, waited_seconds: float) -> QueueStalled:
+    """The error of one who waited in vain for this process, in words that fit its state."""
+    state = kernel.process_state_word(pid) if pid else ""
+    return QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
+
+
 class Patience:
     """The wait for a lock: naps, a holder that stands still is named, and the end of the time."""
 
@@ -39,19 +45,14 @@ class Patience:
         """Sleep a little, or raise QueueStalled when the time is up."""
         waited_seconds = time.monotonic() - self._began_at
         if waited_seconds > self._timeout_seconds:
-            raise self._stalled(waited_seconds)
+            raise stalled(self._culprit(), waited_seconds)
         if waited_seconds > self._stall_seconds and not self._is_named:
-            stalled = self._stalled(waited_seconds)
-            if stalled.state:
+            found = stalled(self._culprit(), waited_seconds)
+            if found.state:
                 self._is_named = True
-                log.warning("%s", stalled)
+                log.warning("%s", found)
         # At random, so that no two processes keep step.
         time.sleep(_NAP_SECONDS * random.uniform(0.5, 1.0))
-
-    def _stalled(self, waited_seconds: float) -> QueueStalled:
-        pid = self._culprit()
-        state = kernel.process_state_word(pid) if pid else ""
-        return QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
 
 
 class WriteGate:
@@ -73,21 +74,16 @@ class WriteGate:
         if descriptor is None:
             raise StoreError("this store was closed; open it again")
         try:
-            # Before it is so: a signal's exception may strike when the lock is ours.
-            self._is_ours = True
             try:
                 flock(descriptor, _EXCLUSIVE_OR_NOT_AT_ALL)
             except BlockingIOError:
                 self._wait_for(descriptor, began_at)
-        except BaseException as error:
-            with suppress(OSError):
-                self.leave()
-            if not isinstance(error, OSError) or error.errno is None:
-                raise
+        except OSError as error:
             raise StoreUnwritable(
                 f"{self._path} cannot be locked ({error.strerror}); nothing was stored, see to the"
                 " disk and its locks, then try again"
             ) from error
+        self._is_ours = True
 
     def _wait_for(self, descriptor: int, began_at: float) -> None:
         patience = Patience(self._limits_seconds, self._culprit, began_at)

@@ -1,6 +1,5 @@
 """The writing connection: a batch of operations, one synced transaction, an honest answer each."""
 
-import os
 import threading
 from pathlib import Path
 from time import monotonic
@@ -9,18 +8,17 @@ from typing import Any
 import apsw
 
 from outlast import probes
-from outlast.errors import QueueStalled, SecondSqliteCopy, StoreError, StoreReplaced
-from outlast.host import kernel
+from outlast.errors import SecondSqliteCopy, StoreError, StoreReplaced
 from outlast.logs import logger
 from outlast.probes import probe
-from outlast.store.commit.batch import Batch, Members, run_members, run_only
+from outlast.store.commit.batch import Batch, Members, run_members
 from outlast.store.commit.operation import Operation
 from outlast.store.sqlite.connect import explained
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.sqlite.wal import flush
-from outlast.store.sqlite.write_gate import Patience, WriteGate
+from outlast.store.sqlite.write_gate import Patience, WriteGate, stalled
 
 log = logger("outlast.store")
 
@@ -28,6 +26,11 @@ log = logger("outlast.store")
 # when it has tried for ten seconds by itself.
 _IN_THE_WAY = (apsw.BusyError, apsw.ProtocolError)
 _SQLITE_TRIES_SECONDS = 10.0
+
+_LOST_LOCKS = (
+    "{} was opened by other means in this process (stdlib sqlite3, open(), a copy), which drops"
+    " SQLite's locks; nothing was stored. Use apsw on this file"
+)
 
 
 class Writer:
@@ -70,7 +73,7 @@ class Writer:
     def _is_to_be_refused(self) -> bool:
         """Asked by SQLite when all is written and nothing is sent; says that it will be."""
         if not self._guard.locks_stand():
-            raise SecondSqliteCopy(self._lost_locks())
+            raise SecondSqliteCopy(_LOST_LOCKS.format(self._path))
         self._batch.commit_sent = True
         self.commits += 1
         return False
@@ -139,7 +142,8 @@ class Writer:
             batch.conclude(error)
         for member, answer in zip(batch.members, answers, strict=True):
             member.answer = answer
-        return True
+        # Without this it was part of a transaction, and is not durable.
+        return batch.commit_sent
 
     def _run_transactions(self, batch: Batch, began_at: float) -> None:
         """One transaction, or more if members have to run again."""
@@ -157,16 +161,12 @@ class Writer:
             self._begin(began_at)
             if probes.is_armed:
                 probe(f"{name}.begun")
-            live: Members | None
-            if len(members) == 1:
-                live = run_only(self.tx, members[0], self._explained)
-            else:
-                live = run_members(self.tx, members, self._explained, merging=merging)
+            live = run_members(self.tx, members, self._explained, merging=merging)
             if not live:
                 return live is not None
             if probes.is_armed:
                 probe(f"{name}.written")
-            self._commit(batch, live)
+            self._commit(batch)
         except apsw.Error as error:
             for member in members:
                 member.fail(self._explained(error, member.context))
@@ -194,14 +194,13 @@ class Writer:
     def _patience(self, began_at: float) -> Patience:
         return Patience(self._limits_seconds, self._guard.blocker_pid, began_at)
 
-    def _commit(self, batch: Batch, members: Members) -> None:
+    def _commit(self, batch: Batch) -> None:
         try:
             self.tx.control("COMMIT")
         except BaseException as error:
             if not self._was_sent(batch, error):
                 raise
-            for member in members:
-                member.doubt(error)
+            batch.conclude(error)
 
     def _was_sent(self, batch: Batch, error: BaseException) -> bool:
         """Whether a commit that raised may be durable all the same.
@@ -216,9 +215,9 @@ class Writer:
     def _run_exclusively(self, operation: Operation[Any]) -> None:
         """Something that manages its own transaction, such as a flush, under the gate."""
         if not self._guard.canary_stands():
-            raise SecondSqliteCopy(self._lost_locks())
+            raise SecondSqliteCopy(_LOST_LOCKS.format(self._path))
         try:
-            operation.ran(operation.run(self.tx))
+            operation.answer = operation.run(self.tx)
         except apsw.Error as error:
             raise self._explained(error, operation.context) from error
         finally:
@@ -231,21 +230,9 @@ class Writer:
             return error
         told: StoreError = explained(error, context, self._path)
         if isinstance(error, apsw.ProtocolError):
-            told = self._stalled_in_the_index()
+            told = stalled(self._guard.blocker_pid(), _SQLITE_TRIES_SECONDS)
         told.__cause__ = error
         return told
-
-    def _stalled_in_the_index(self) -> QueueStalled:
-        """SQLite gave up on the wal-index in the middle of a transaction; nothing was stored."""
-        pid = self._guard.blocker_pid()
-        state = kernel.process_state_word(pid) if pid else ""
-        return QueueStalled(pid, _SQLITE_TRIES_SECONDS, state, is_own=pid == os.getpid())
-
-    def _lost_locks(self) -> str:
-        return (
-            f"{self._path} was opened by other means in this process (stdlib sqlite3, open(),"
-            " a copy), which drops SQLite's locks; nothing was stored. Use apsw on this file"
-        )
 
     def _roll_back(self) -> None:
         """End what is left of a transaction."""
@@ -265,20 +252,6 @@ class Writer:
             except apsw.Error as error:
                 log.error("flushing the removed WAL failed: %s", error)
 
-    def who_reads(self) -> tuple[str, bool]:
-        """Who keeps the WAL from being moved, in words, and whether it is nobody but ourselves."""
-        try:
-            pids = self._guard.reader_pids()
-        except StoreReplaced:
-            return "", False
-        names = ["this process" if pid == os.getpid() else f"process {pid}" for pid in pids]
-        words = f", for an old state of it is being read by {' and '.join(names)}" if pids else ""
-        return words, pids == [os.getpid()]
-
-    def database_is_there(self) -> bool:
-        """Whether the main file itself is still the one that was opened."""
-        return self._guard.database_is_there()
-
     def close(self) -> None:
         """Close the connection; the caller has flushed what it wanted flushed."""
         with self._entrance, self._mutex:
@@ -287,8 +260,10 @@ class Writer:
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: wait until no operation is under way, and hold the next ones off."""
-        self._entrance.acquire()
-        self._is_quiet = self._mutex.acquire(timeout=timeout_seconds)
+        if self._entrance.acquire(timeout=timeout_seconds):
+            self._is_quiet = self._mutex.acquire(timeout=timeout_seconds)
+            if not self._is_quiet:
+                self._entrance.release()
         return self._is_quiet
 
     def resume(self) -> None:
@@ -296,7 +271,7 @@ class Writer:
         if self._is_quiet:
             self._is_quiet = False
             self._mutex.release()
-        self._entrance.release()
+            self._entrance.release()
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's connection.
