@@ -15,10 +15,8 @@ from outlast_lab.experiments.io_faults import serving, small_disks, stage
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.stage import fork_server
 
-COMMIT = "Writer._commit"
-DOUBT = """            for member in members:
-                member.doubt(error)
-"""
+CONCLUDE = "Batch.conclude"
+DOUBT = "                member.doubt(error)\n"
 
 
 def found(told: dict[str, Any]) -> str:
@@ -28,7 +26,11 @@ def found(told: dict[str, Any]) -> str:
 @pytest.mark.timeout(300)
 def test_a_failed_commit_that_is_acknowledged_is_found(tmp_path: Path) -> None:
     told = planted(
-        tmp_path, COMMIT, (DOUBT, "            return\n"), "io", "enqueue: write wal 20 full once"
+        tmp_path,
+        CONCLUDE,
+        (DOUBT, "                continue\n"),
+        "io",
+        "enqueue: write wal 20 full once",
     )
     assert "lost" in found(told)
 
@@ -38,8 +40,8 @@ def test_a_failed_commit_that_is_told_as_a_refusal_is_found(tmp_path: Path) -> N
     """All of it is in the log, and whoever opens the store after a crash finds it done."""
     told = planted(
         tmp_path,
-        COMMIT,
-        (DOUBT, "            batch.commit_sent = False\n            raise\n"),
+        CONCLUDE,
+        (DOUBT, "                member.fail(StoreError(str(error)))\n"),
         "io",
         "enqueue: sync wal 4 late deadly",
     )

@@ -51,16 +51,16 @@ PLANTED = {
     ),
     "tasks that were only taken ahead are charged": Defect(
         "loss",
-        "if standing.unstarted and begun.whole and",
-        "if standing.unstarted and not begun.whole and",
+        "if task.unstarted and begun.whole and",
+        "if task.unstarted and not begun.whole and",
         "random recovery 1",
         "was held by prefetch and was charged 1",
     ),
     "a dead worker is declared before its last task is taken back": Defect(
         "Step.__call__",
-        "        if self.is_last:\n            self._sweep.last(tx, moved)",
+        "        if self.is_last:\n            self._query.last(tx, moved)",
         "        if len(self.found) == self._size or self.is_last:\n"
-        "            self._sweep.last(tx, moved)",
+        "            self._query.last(tx, moved)",
         "probe start/heal.committed#1",
         "who is dead",
     ),

@@ -12,7 +12,7 @@ from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Status, Transition
 from outlast.store.ops import settle
 from outlast.store.ops.recovery import expiry, healer, orphans
-from outlast.store.ops.recovery.recovery_pass import Round, Sweep, Tally, alike
+from outlast.store.ops.recovery.recovery_pass import OrphanQuery, RecoveryPass, Tally, alike
 from outlast.store.records import Settlement
 from outlast.store.transaction import Transaction
 from outlast_lab.experiment import Finding, Plan
@@ -106,11 +106,11 @@ def lease_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def judged_before_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Healing moves what it found by reading, without looking again once it may write."""
 
-    def in_two(self: healer.Healer, this: Round, tally: Tally, sweep: Sweep) -> None:
-        def find(tx: Transaction) -> list[settle.Alike]:
+    def in_two(self: healer.Healer, this: RecoveryPass, tally: Tally, sweep: OrphanQuery) -> None:
+        def find(tx: Transaction) -> list[settle.SameRows]:
             return alike(sweep.find(tx, this.policy.batch), sweep.cause)
 
-        def taken(tx: Transaction, found: list[settle.Alike]) -> list[settle.Moved]:
+        def taken(tx: Transaction, found: list[settle.SameRows]) -> list[settle.Moved]:
             expiry.add_boundaries(tx, found, this.now)
             return settle.move_alike(tx, found, this.now, this.run_id)
 

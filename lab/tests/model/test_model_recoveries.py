@@ -8,7 +8,7 @@ import pytest
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Transition
 from outlast.store.ops.recovery import healer, orphans
-from outlast.store.ops.recovery.recovery_pass import Round
+from outlast.store.ops.recovery.recovery_pass import RecoveryPass
 from outlast.store.records import RecoveryPolicy
 from outlast_lab.experiments.model.simulation import Run, drawn
 
@@ -47,7 +47,7 @@ def force_is_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reclaiming takes living leases though nobody said so."""
     really = healer.Healer.reclaim
 
-    def forced(self: healer.Healer, this: Round, silent_ms: int, is_forced: bool) -> int:
+    def forced(self: healer.Healer, this: RecoveryPass, silent_ms: int, is_forced: bool) -> int:
         return really(self, this, silent_ms, True)
 
     monkeypatch.setattr(healer.Healer, "reclaim", forced)

@@ -12,7 +12,7 @@ from outlast.store.access import Access
 from outlast.store.new_tasks import NewTask
 from outlast.store.ops import audit, enqueue, settle
 from outlast.store.ops.events import add_event
-from outlast.store.ops.settle import Ending, Standing
+from outlast.store.ops.settle import Ending, TaskRow
 from outlast.store.topics import ANYBODY
 from outlast.store.transaction import Transaction
 
@@ -107,14 +107,14 @@ class _Acting:
         row = self._tx.row("situation_by_id", {"id": order.task_id})
         if row is None:
             return Done(order.task_id, "", NOT_THERE, False, error=TaskNotFound(order.task_id))
-        standing = Standing(*row)
+        task = TaskRow(*row)
         try:
-            return self._apply(order, standing)
+            return self._apply(order, task)
         except OutlastError as error:
-            return Done(order.task_id, standing.status, standing.status, False, error=error)
+            return Done(order.task_id, task.status, task.status, False, error=error)
 
-    def _apply(self, order: Order, standing: Standing) -> Done:
-        was, act = standing.status, order.act
+    def _apply(self, order: Order, task: TaskRow) -> Done:
+        was, act = task.status, order.act
         as_before = Done(order.task_id, was, was, False)
         if act is Act.CLONE or (act is Act.RETRY and was in FINAL):
             return self._clone(order, as_before)
@@ -122,12 +122,12 @@ class _Acting:
             return as_before
         if act in (Act.PARK, Act.UNPARK, Act.APPROVE):
             return as_before._replace(is_changed=self._wait_or_go(order, was))
-        cause = cause_of(standing.situation, act, self._by)
+        cause = cause_of(task.situation, act, self._by)
         if cause is None:
             return as_before._replace(is_changed=self._wait_or_go(order, was))
         # Raises what it has to say against the move, before anything is moved.
-        decide(standing.situation, cause)
-        self._endings.append((standing, self._causes.setdefault(cause, cause), None))
+        decide(task.situation, cause)
+        self._endings.append((task, self._causes.setdefault(cause, cause), None))
         return Done(order.task_id, was, "", True)
 
     def _clone(self, order: Order, as_before: Done) -> Done:

@@ -23,7 +23,7 @@ from outlast.store.records import Grant, Settlement
 from outlast.store.transaction import Transaction, Values
 
 
-class Standing(NamedTuple):
+class TaskRow(NamedTuple):
     """A task's row as far as a decision about it needs it."""
 
     seq: int
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
         return Situation(Status(self.status), *self[3:8])
 
 
-Ending = tuple[Standing, Cause, str | None]
+Ending = tuple[TaskRow, Cause, str | None]
 
 # Not the worker's own doing: a lease given back for it must not look as if it had settled.
 GIVE_BACK = Cause(Outcome.RELEASE, RECOVERY)
@@ -87,14 +87,14 @@ def settle_grants(
         return []
     seqs = [settlement.grant.seq for settlement in settlements]
     rows = tx.rows("situations", {"seqs": tx.ids(seqs)})
-    standing = {row[0]: _new_tuple(Standing, row) for row in rows}
+    task = {row[0]: _new_tuple(TaskRow, row) for row in rows}
     answers: list[bool | None] = []
     endings: list[Ending] = []
     exits: dict[int, Exit] = {}
     ended: set[Grant] = set()
     for grant, _, cause, result, signal, peak_memory_bytes in settlements:
         seq, holder, token = grant
-        found = standing.get(seq)
+        found = task.get(seq)
         if (
             found is not None
             and found.token == token
@@ -130,20 +130,20 @@ def settle_task(tx: Transaction, task_id: str, cause: Cause, now: Instant) -> No
     row = tx.row("situation_by_id", {"id": task_id})
     if row is None:
         raise TaskNotFound(task_id)
-    move(tx, [(Standing(*row), cause, None)], now)
+    move(tx, [(TaskRow(*row), cause, None)], now)
 
 
-class Alike(NamedTuple):
+class SameRows(NamedTuple):
     """Rows that one decision fits, of which there is at least one, and why they move."""
 
-    rows: Sequence[Standing]
+    rows: Sequence[TaskRow]
     cause: Cause
 
 
 class Moved(NamedTuple):
     """Rows that moved alike, why, and where to."""
 
-    rows: Sequence[Standing]
+    rows: Sequence[TaskRow]
     cause: Cause
     transition: Transition
 
@@ -152,7 +152,7 @@ class MoveSet(NamedTuple):
     """The rows that move alike, and those among them that have a result."""
 
     seqs: list[int]
-    results: list[tuple[Standing, str]]
+    results: list[tuple[TaskRow, str]]
 
 
 class Plan(NamedTuple):
@@ -206,7 +206,7 @@ def move(
 
 
 def move_alike(
-    tx: Transaction, endings: Sequence[Alike], now: Instant, run_id: int | None = None
+    tx: Transaction, endings: Sequence[SameRows], now: Instant, run_id: int | None = None
 ) -> list[Moved]:
     """The same for rows of which it is known beforehand which are alike, whatever their number."""
     moved: list[Moved] = []
@@ -225,7 +225,7 @@ def move_alike(
     return moved
 
 
-def _plan(found: Standing, cause: Cause, transition: Transition, process: Exit) -> Plan:
+def _plan(found: TaskRow, cause: Cause, transition: Transition, process: Exit) -> Plan:
     return Plan(
         from_=Status(found.status),
         to=transition.to,
@@ -279,7 +279,7 @@ def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant, run_id: 
 
 
 def _complete_with_results(
-    tx: Transaction, results: Sequence[tuple[Standing, str]], now: Instant
+    tx: Transaction, results: Sequence[tuple[TaskRow, str]], now: Instant
 ) -> int:
     """Results are each row's own, and go in by the hundred."""
     return tx.run_rows(

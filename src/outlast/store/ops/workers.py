@@ -14,7 +14,7 @@ from outlast.store.access import Access
 from outlast.store.counters import add_to_counters
 from outlast.store.ops.leases import renew_leases
 from outlast.store.ops.locks.rows import leave_all_of
-from outlast.store.ops.settle import GIVE_BACK, Standing, move
+from outlast.store.ops.settle import GIVE_BACK, TaskRow, move
 from outlast.store.ops.worker_list import WorkerList
 from outlast.store.records import Grant, Holder, Principal, Ticking
 from outlast.store.topics import ANYBODY
@@ -124,8 +124,8 @@ class Workers:
         row = self._access.presence.own.retired(worker)
 
         def operation(tx: Transaction) -> None:
-            held = [Standing(*one) for one in tx.rows("situations_of_row", {"row": row})]
-            move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            held = [TaskRow(*one) for one in tx.rows("situations_of_row", {"row": row})]
+            move(tx, [(task, GIVE_BACK, None) for task in held], now)
             tx.run("retire_worker", {"row": row, "now": now.utc_ms})
 
         if row is not None:
@@ -140,8 +140,8 @@ class Workers:
 
         def operation(tx: Transaction) -> None:
             values = {"incarnation": incarnation, "limit": -1}
-            held = [Standing(*row) for row in tx.rows("situations_of_incarnation", values)]
-            move(tx, [(standing, GIVE_BACK, None) for standing in held], now)
+            held = [TaskRow(*row) for row in tx.rows("situations_of_incarnation", values)]
+            move(tx, [(task, GIVE_BACK, None) for task in held], now)
             leave_all_of(tx, incarnation)
             ending = {"incarnation": incarnation, "state": "left", "now": now.utc_ms}
             tx.run("end_worker", ending)

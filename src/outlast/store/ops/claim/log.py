@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outlast.logs import about, logger
-from outlast.store.ops.settle import Standing
+from outlast.store.ops.settle import TaskRow
 from outlast.store.records import Claimed
 from outlast.store.transaction import Transaction
 
@@ -32,7 +32,7 @@ class Tale:
     """What one claim has to tell; told when its transaction is committed, and not before."""
 
     def __init__(self) -> None:
-        self.spent: list[Standing] = []
+        self.spent: list[TaskRow] = []
         self.damaged: list[str] = []
         self.again: list[int] = []
         """The rows of tasks that were lost or failed before."""
@@ -52,8 +52,8 @@ class Tale:
                 task_id,
                 extra=about(task_id=task_id),
             )
-        for standing in self.spent:
-            _tell_of_spent(standing)
+        for task in self.spent:
+            _tell_of_spent(task)
         if not self._before and not log.isEnabledFor(logging.DEBUG):
             return
         for one in claimed:
@@ -80,14 +80,14 @@ def _tell_of_another_try(one: Claimed, worker: str, before: Before) -> None:
     )  # fmt: skip
 
 
-def _tell_of_spent(standing: Standing) -> None:
+def _tell_of_spent(task: TaskRow) -> None:
     log.warning(
         "%s task %s (%s): all %d attempts are used up, after %d of %d retries and %d of %d crashes",
-        ORPHAN_FAILED, standing.id, standing.kind, standing.attempt, standing.retry_count,
-        standing.max_retries, standing.recovery_count, standing.max_recoveries,
+        ORPHAN_FAILED, task.id, task.kind, task.attempt, task.retry_count,
+        task.max_retries, task.recovery_count, task.max_recoveries,
         extra=about(
-            task_id=standing.id, kind=standing.kind, attempt=standing.attempt,
-            retry_count=standing.retry_count, recovery_count=standing.recovery_count,
+            task_id=task.id, kind=task.kind, attempt=task.attempt,
+            retry_count=task.retry_count, recovery_count=task.recovery_count,
             reason="max_retries_exceeded", status="failed",
         ),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from outlast.probes import probe
 from outlast.store.ops.claim.log import Tale
 from outlast.store.ops.events import add_event, add_taken
 from outlast.store.ops.rows import task_from
-from outlast.store.ops.settle import Standing, move
+from outlast.store.ops.settle import TaskRow, move
 from outlast.store.records import Claimed, ClaimRequest, Grant, LeaseLength
 from outlast.store.transaction import Row, Transaction, Values
 
@@ -146,12 +146,12 @@ def _runnable(tx: Transaction, candidates: list[Row], now: Instant, tale: Tale) 
     return found
 
 
-def _fail_spent(tx: Transaction, task_id: str, kind: str, now: Instant) -> Standing:
+def _fail_spent(tx: Transaction, task_id: str, kind: str, now: Instant) -> TaskRow:
     row = tx.row("situation_by_id", {"id": task_id})
     assert row is not None, "the row was read in this same transaction"
-    standing = Standing(*row)._replace(kind=kind)
-    move(tx, [(standing, CLAIMED, None)], now)
-    return standing
+    task = TaskRow(*row)._replace(kind=kind)
+    move(tx, [(task, CLAIMED, None)], now)
+    return task
 
 
 def _start(tx: Transaction, picked: list[Row], claim: Claim) -> list[Claimed]:

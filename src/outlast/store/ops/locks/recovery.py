@@ -10,7 +10,7 @@ from outlast.logs import about, logger
 from outlast.store.ops.locks import rows as locks
 from outlast.store.ops.locks.rows import LockRow
 from outlast.store.ops.recovery.orphans import was_heard_of
-from outlast.store.ops.settle import Standing
+from outlast.store.ops.settle import TaskRow
 from outlast.store.presence import Judged, Peer, Presence, judge
 from outlast.store.transaction import Transaction
 
@@ -88,7 +88,7 @@ def free_unheld(
 
 
 def lost_with(
-    tx: Transaction, orphans: Sequence[Standing], now: Instant, holder_is_dead: bool
+    tx: Transaction, orphans: Sequence[TaskRow], now: Instant, holder_is_dead: bool
 ) -> Rows:
     """The locks that go with the leases of orphans, and so end when these are taken back.
 

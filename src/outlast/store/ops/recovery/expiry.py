@@ -6,7 +6,7 @@ from uuid import uuid4
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
-from outlast.store.ops.settle import Alike, Standing
+from outlast.store.ops.settle import SameRows, TaskRow
 from outlast.store.records import RecoveryPolicy
 from outlast.store.transaction import Transaction
 
@@ -14,31 +14,31 @@ _CAUSES = {Outcome.EXPIRE: "lease_expired", Outcome.TAKE: "taken_by_operator"}
 
 
 def cause(
-    standing: Standing, policy: RecoveryPolicy, actor: str = RECOVERY, is_forced: bool = False
+    task: TaskRow, policy: RecoveryPolicy, actor: str = RECOVERY, is_forced: bool = False
 ) -> Cause:
     """Why it goes back, or fails: by force it is taken away whatever its holder does."""
     how = f"was taken away by {actor}" if is_forced else "ran out"
     return Cause(
         Outcome.TAKE if is_forced else Outcome.EXPIRE,
         actor,
-        error=f"the lease of worker {standing.worker} {how}",
-        action=policy.action_for(standing.kind),
+        error=f"the lease of worker {task.worker} {how}",
+        action=policy.action_for(task.kind),
         parked=Parked.HOLD if policy.is_held else None,
-        summary=f"in kind `{standing.kind}`: the lease of worker {standing.worker} {how}",
+        summary=f"in kind `{task.kind}`: the lease of worker {task.worker} {how}",
     )
 
 
-def add_boundaries(tx: Transaction, endings: Sequence[Alike], now: Instant) -> None:
+def add_boundaries(tx: Transaction, endings: Sequence[SameRows], now: Instant) -> None:
     """An error_boundary for each of these leases: one statement for all that say the same."""
     alike: dict[str, list[int]] = {}
     for rows, why in endings:
         if why.outcome in _CAUSES:
-            standing = rows[0]
+            task = rows[0]
             said = {
                 "cause": _CAUSES[why.outcome],
                 "error": why.error,
-                "retry": standing.recovery_count + 1,
-                "limit": standing.max_recoveries,
+                "retry": task.recovery_count + 1,
+                "limit": task.max_recoveries,
             }
             seqs = alike.setdefault(codec.encode(said, "checkpoint"), [])
             seqs += [row.seq for row in rows]

@@ -32,11 +32,18 @@ from outlast.store.ops.recovery.orphans import (
     leases_ran_out,
     names,
     spared,
-    standings,
+    task_rows,
     was_heard_of,
 )
-from outlast.store.ops.recovery.recovery_pass import Round, Sweep, Tally, Write, alike, became
-from outlast.store.ops.settle import Alike, Moved, Standing, move_alike
+from outlast.store.ops.recovery.recovery_pass import (
+    OrphanQuery,
+    RecoveryPass,
+    Tally,
+    Write,
+    alike,
+    became,
+)
+from outlast.store.ops.settle import Moved, SameRows, TaskRow, move_alike
 from outlast.store.presence import Judged
 from outlast.store.records import Batch, Death, Healed, Unfit
 from outlast.store.transaction import Transaction
@@ -54,7 +61,7 @@ class Healer:
         self._write = write
         self._access = access
 
-    def heal(self, this: Round) -> Healed:
+    def heal(self, this: RecoveryPass) -> Healed:
         """Workers are judged first, then their tasks are moved, in batches of their own."""
         tally = Tally()
         try:
@@ -63,7 +70,7 @@ class Healer:
             this.stopped(tally.so_far())
             raise
 
-    def _heal(self, this: Round, tally: Tally) -> Healed:
+    def _heal(self, this: RecoveryPass, tally: Tally) -> Healed:
         patience = this.policy.patience
         judged = judged_peers(self._access, this.now, patience)
         if this.policy.is_sole:
@@ -94,7 +101,9 @@ class Healer:
             skipped=left.number, skipped_ids=left.task_ids, stale_workers=names(stale)
         )
 
-    def bury(self, found: Judged, this: Round, tally: Tally, *, is_alive: bool = False) -> None:
+    def bury(
+        self, found: Judged, this: RecoveryPass, tally: Tally, *, is_alive: bool = False
+    ) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
         peer, before, tally.ids = found.peer, (tally.put_back, tally.failed), []
         is_declared: list[bool] = []
@@ -105,7 +114,7 @@ class Healer:
             "forensics", lambda tx: loss_causes.evidence(tx, presence, found, signal)
         )
 
-        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
+        def find(tx: Transaction, limit: int) -> Sequence[TaskRow]:
             if was_heard_of(tx, found, this.now, this.policy.patience):
                 return []
             return held_by(tx, peer, limit, kinds_concerned(this.policy))
@@ -115,10 +124,10 @@ class Healer:
             left = tally.put_back + back - before[0], tally.failed + failed - before[1]
             is_declared[:] = [self._declare(tx, found, this, freed, left)]
 
-        def cause(standing: Standing) -> Cause:
+        def cause(task: TaskRow) -> Cause:
             if is_alive:
-                return expiry.cause(standing, this.policy, this.actor, is_forced=True)
-            lost = loss_causes.loss(standing, found, evidence, this.policy)
+                return expiry.cause(task, this.policy, this.actor, is_forced=True)
+            lost = loss_causes.loss(task, found, evidence, this.policy)
             return lost._replace(actor=this.actor)
 
         def ended() -> None:
@@ -128,10 +137,15 @@ class Healer:
                 moved = tally.put_back - before[0], tally.failed - before[1]
                 self._note_death(found, this, tally, moved, evidence.seen_at_ms)
 
-        self._in_batches(this, tally, Sweep(find, cause, declare, peer.name, ended))
+        self._in_batches(this, tally, OrphanQuery(find, cause, declare, peer.name, ended))
 
     def _note_death(
-        self, found: Judged, this: Round, tally: Tally, moved: tuple[int, int], seen_at_ms: int
+        self,
+        found: Judged,
+        this: RecoveryPass,
+        tally: Tally,
+        moved: tuple[int, int],
+        seen_at_ms: int,
     ) -> None:
         """It is committed: its lock file may go, and people may know."""
         peer, (back, failed) = found.peer, moved
@@ -152,7 +166,7 @@ class Healer:
         )  # fmt: skip
 
     def _declare(
-        self, tx: Transaction, found: Judged, this: Round, freed: Rows, left: tuple[int, int]
+        self, tx: Transaction, found: Judged, this: RecoveryPass, freed: Rows, left: tuple[int, int]
     ) -> bool:
         """Mark it dead and free its locks; False if another did, or it was heard of."""
         freed[:] = []
@@ -177,7 +191,7 @@ class Healer:
             add_audit(tx, act, this.now)
         return True
 
-    def reclaim(self, this: Round, silent_ms: int, is_forced: bool) -> int:
+    def reclaim(self, this: RecoveryPass, silent_ms: int, is_forced: bool) -> int:
         """Take back what was silent for so long: leases that ran out, by force living ones too."""
         tally = Tally()
         values = {
@@ -188,39 +202,39 @@ class Healer:
             "force": int(is_forced),
         }
 
-        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
-            return standings(tx, "situations_silent", values | {"limit": limit})
+        def find(tx: Transaction, limit: int) -> Sequence[TaskRow]:
+            return task_rows(tx, "situations_silent", values | {"limit": limit})
 
-        def cause(standing: Standing) -> Cause:
-            return expiry.cause(standing, this.policy, this.actor, is_forced)
+        def cause(task: TaskRow) -> Cause:
+            return expiry.cause(task, this.policy, this.actor, is_forced)
 
-        sweep = Sweep(find, cause)
-        self._in_batches(this, tally, sweep)
+        query = OrphanQuery(find, cause)
+        self._in_batches(this, tally, query)
         return tally.put_back + tally.failed
 
-    def free_unheld_locks(self, this: Round) -> int:
+    def free_unheld_locks(self, this: RecoveryPass) -> int:
         """Free named locks whose time has passed, and those that the dead have left."""
         looker = Looker(self._access.presence, this.now, this.policy.patience)
         looked = self._access.read("looking at locks", looker.look)
         return free_unheld(looker, looked, lambda free: self._write("heal", free), this.run_id)
 
-    def _take_back_expired(self, this: Round, tally: Tally) -> None:
-        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
+    def _take_back_expired(self, this: RecoveryPass, tally: Tally) -> None:
+        def find(tx: Transaction, limit: int) -> Sequence[TaskRow]:
             return expired(tx, this.now, limit, kinds_concerned(this.policy))
 
-        sweep = Sweep(find, lambda standing: expiry.cause(standing, this.policy))
-        self._in_batches(this, tally, sweep)
+        query = OrphanQuery(find, lambda task: expiry.cause(task, this.policy))
+        self._in_batches(this, tally, query)
 
-    def _take_back_unheld(self, query: str, this: Round, tally: Tally) -> None:
-        def find(tx: Transaction, limit: int) -> Sequence[Standing]:
-            return standings(tx, query, {"limit": limit} | kinds_concerned(this.policy))
+    def _take_back_unheld(self, statement: str, this: RecoveryPass, tally: Tally) -> None:
+        def find(tx: Transaction, limit: int) -> Sequence[TaskRow]:
+            return task_rows(tx, statement, {"limit": limit} | kinds_concerned(this.policy))
 
         if not self._access.read("looking for unheld tasks", lambda tx: find(tx, 1)):
             return
-        sweep = Sweep(find, lambda standing: loss_causes.nobodys(standing, this.policy))
-        self._in_batches(this, tally, sweep)
+        query = OrphanQuery(find, lambda task: loss_causes.nobodys(task, this.policy))
+        self._in_batches(this, tally, query)
 
-    def _in_batches(self, this: Round, tally: Tally, sweep: Sweep) -> None:
+    def _in_batches(self, this: RecoveryPass, tally: Tally, query: OrphanQuery) -> None:
         """Find and move within one transaction each, until a batch comes up short.
 
         A task that cannot be moved makes its batch fail; then fewer are moved at once, until it
@@ -228,62 +242,64 @@ class Healer:
         """
         size, unfit = this.policy.batch, dict[int, Unfit]()
         while True:
-            step = Step(this, sweep, size, frozenset(unfit))
+            batch = OrphanBatch(this, query, size, frozenset(unfit))
             try:
-                moved = self._write("heal", step)
+                moved = self._write("heal", batch)
             except DatabaseError as error:
                 # A full disk is no task's fault, and the next one would fare no better.
-                if not error.is_constraint or not step.found:
+                if not error.is_constraint or not batch.found:
                     raise
                 if size > 1:
                     size //= 2
                     continue
-                (standing,) = step.found
-                unfit[standing.seq] = Unfit(standing.id, str(error))
+                (task,) = batch.found
+                unfit[task.seq] = Unfit(task.id, str(error))
                 log.error(
-                    "task %s cannot be taken back: %s", standing.id, error,
-                    extra=about(task_id=standing.id, kind=standing.kind, run_id=this.run_id),
+                    "task %s cannot be taken back: %s", task.id, error,
+                    extra=about(task_id=task.id, kind=task.kind, run_id=this.run_id),
                 )  # fmt: skip
                 continue
             size = min(2 * size, this.policy.batch)
             tell_what_moved(moved, this.now, this.run_id)
-            tell_what_was_freed(step.freed, this.now)
-            tally.add(step.found, moved)
-            tally.locks_freed += len(step.freed)
-            if step.is_last:
+            tell_what_was_freed(batch.freed, this.now)
+            tally.add(batch.found, moved)
+            tally.locks_freed += len(batch.freed)
+            if batch.is_last:
                 tally.unfit += unfit.values()
-                sweep.ended()
+                query.ended()
             if moved:
                 # Whoever hears of it may raise, and then all of this has happened all the same.
-                this.tell(Batch(tally.put_back, tally.failed, sweep.worker))
-            if step.is_last:
+                this.tell(Batch(tally.put_back, tally.failed, query.worker))
+            if batch.is_last:
                 return
 
 
-class Step:
+class OrphanBatch:
     """One batch: what it found, and whether it was the last."""
 
-    def __init__(self, this: Round, sweep: Sweep, size: int, passed_over: frozenset[int]) -> None:
+    def __init__(
+        self, this: RecoveryPass, query: OrphanQuery, size: int, passed_over: frozenset[int]
+    ) -> None:
         self._this = this
-        self._sweep = sweep
+        self._query = query
         self._size = size
         self._passed_over = passed_over
-        self.found: Sequence[Standing] = ()
-        self.endings: list[Alike] = []
+        self.found: Sequence[TaskRow] = ()
+        self.endings: list[SameRows] = []
         self.freed: Rows = []
         self.is_last = False
 
     def __call__(self, tx: Transaction) -> list[Moved]:
         """Find, decide, move; the last one ends the holder too."""
         limit = self._size + len(self._passed_over)
-        found = self._sweep.find(tx, limit)
+        found = self._query.find(tx, limit)
         self.is_last = len(found) < limit
         if self._passed_over:
             found = [one for one in found if one.seq not in self._passed_over]
         self.found = found[: self._size]
-        self.endings = loss_causes.with_last_steps(tx, alike(self.found, self._sweep.cause))
+        self.endings = loss_causes.with_last_steps(tx, alike(self.found, self._query.cause))
         expiry.add_boundaries(tx, self.endings, self._this.now)
-        lost = lost_with(tx, self.found, self._this.now, self._sweep.worker is not None)
+        lost = lost_with(tx, self.found, self._this.now, self._query.worker is not None)
         moved = move_alike(tx, self.endings, self._this.now, self._this.run_id)
         self.freed = locks.free_lost(
             tx, lost, self._this.now, self._this.run_id, self._this.operator
@@ -291,12 +307,12 @@ class Step:
         if moved:
             self._note_progress(tx, moved)
         if self.is_last:
-            self._sweep.last(tx, moved)
+            self._query.last(tx, moved)
         return moved
 
     def _note_progress(self, tx: Transaction, moved: Sequence[Moved]) -> None:
         """A run's batch is an event of that run; a healing pass accounts for each of its own."""
-        this, worker = self._this, self._sweep.worker
+        this, worker = self._this, self._query.worker
         back, failed = became(moved)
         data = {"put_back": back, "failed": failed, "actor": this.actor}
         if this.run_id is None:

@@ -11,7 +11,7 @@ from outlast.logs import IDS_LISTED, about, logger
 from outlast.store.access import Access
 from outlast.store.ops.claim.log import ORPHAN_FAILED
 from outlast.store.ops.recovery.orphans import expired, held_by
-from outlast.store.ops.settle import Moved, Standing
+from outlast.store.ops.settle import Moved, TaskRow
 from outlast.store.presence import Judged
 from outlast.store.records import RecoveryPolicy
 
@@ -34,27 +34,27 @@ def tell_what_moved(moved: Sequence[Moved], now: Instant, run_id: int | None = N
         )  # fmt: skip
     if not log.isEnabledFor(level):
         return
-    for standing, cause, transition in _singly(moved):
-        age_seconds = max(0, now.utc_ms - (standing.heartbeat_at or now.utc_ms)) / 1000
+    for task, cause, transition in _singly(moved):
+        age_seconds = max(0, now.utc_ms - (task.heartbeat_at or now.utc_ms)) / 1000
         word = f"{ORPHAN_FAILED} " if transition.to is Status.FAILED else ""
         log.log(
             level,
             "%stask %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s; %d of %d"
             " retries and %d of %d crashes are used",
-            word, standing.id, standing.worker, age_seconds, transition.to, transition.reason,
-            cause.error or "it had not begun", transition.retry_count, standing.max_retries,
-            transition.recovery_count, standing.max_recoveries,
-            extra=_about(standing, run_id) | about(
+            word, task.id, task.worker, age_seconds, transition.to, transition.reason,
+            cause.error or "it had not begun", transition.retry_count, task.max_retries,
+            transition.recovery_count, task.max_recoveries,
+            extra=_about(task, run_id) | about(
                 status=transition.to, reason=transition.reason, attempt=transition.attempt,
                 retry_count=transition.retry_count, recovery_count=transition.recovery_count,
             ),
         )  # fmt: skip
 
 
-def _singly(moved: Sequence[Moved]) -> Iterator[tuple[Standing, Cause, Transition]]:
+def _singly(moved: Sequence[Moved]) -> Iterator[tuple[TaskRow, Cause, Transition]]:
     for rows, cause, transition in moved:
-        for standing in rows:
-            yield standing, cause, transition
+        for task in rows:
+            yield task, cause, transition
 
 
 def tell_what_stays(
@@ -68,27 +68,27 @@ def tell_what_stays(
     for found in judged:
         peer = found.peer
         held = access.read("telling", partial(held_by, peer=peer, limit=MAX_TOLD))
-        for standing in held:
+        for task in held:
             if found.is_dead:
-                orphans[standing.seq] = standing
-            elif standing.seq not in ran_out:
+                orphans[task.seq] = task
+            elif task.seq not in ran_out:
                 log.debug(
                     "task %s stays with worker %s (pid %d): %s and its lease has not run out",
-                    standing.id, peer.name, peer.pid, found.judgement.because,
-                    extra=_about(standing, None) | about(reason=found.judgement.because),
+                    task.id, peer.name, peer.pid, found.judgement.because,
+                    extra=_about(task, None) | about(reason=found.judgement.because),
                 )  # fmt: skip
-    for standing in orphans.values():
-        if policy.action_for(standing.kind) is RecoveryAction.NONE:
+    for task in orphans.values():
+        if policy.action_for(task.kind) is RecoveryAction.NONE:
             log.debug(
                 "task %s of worker %s is an orphan and stays as it is: recovery leaves kind %s"
                 " alone",
-                standing.id, standing.worker, standing.kind,
-                extra=_about(standing, None) | about(reason="skipped"),
+                task.id, task.worker, task.kind,
+                extra=_about(task, None) | about(reason="skipped"),
             )  # fmt: skip
 
 
-def _about(standing: Standing, run_id: int | None) -> dict[str, object]:
+def _about(task: TaskRow, run_id: int | None) -> dict[str, object]:
     return about(
-        task_id=standing.id, kind=standing.kind or None, worker=standing.worker,
-        token=standing.token, run_id=run_id,
+        task_id=task.id, kind=task.kind or None, worker=task.worker,
+        token=task.token, run_id=run_id,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
 from outlast.domain.orphans import Sign
 from outlast.domain.signals import signal_name
 from outlast.domain.size import in_bytes
-from outlast.store.ops.settle import Alike, Standing
+from outlast.store.ops.settle import SameRows, TaskRow
 from outlast.store.presence import Judged, Presence
 from outlast.store.records import RecoveryPolicy
 from outlast.store.transaction import Transaction
@@ -71,36 +71,36 @@ def last_sign(tx: Transaction, incarnations: Sequence[str]) -> int | None:
     return at
 
 
-def loss(standing: Standing, found: Judged, left: Evidence, policy: RecoveryPolicy) -> Cause:
+def loss(task: TaskRow, found: Judged, left: Evidence, policy: RecoveryPolicy) -> Cause:
     """A prefetched task that its worker never began is given back uncharged."""
     begun, peer = found.begun, found.peer
-    if standing.unstarted and begun.whole and (standing.seq, standing.token) not in begun.tasks:
+    if task.unstarted and begun.whole and (task.seq, task.token) not in begun.tasks:
         return Cause(Outcome.NEVER_STARTED, RECOVERY)
     because = found.judgement.because
     how = f"{left.words} ({because})" if found.sign in ENDED else because
     return Cause(
         Outcome.CRASH,
         RECOVERY,
-        error=f"worker {standing.worker} (pid {peer.pid}) died while running this task of kind"
-        f" {standing.kind}: {how}",
-        action=policy.action_for(standing.kind),
+        error=f"worker {task.worker} (pid {peer.pid}) died while running this task of kind"
+        f" {task.kind}: {how}",
+        action=policy.action_for(task.kind),
         parked=Parked.HOLD if policy.is_held else None,
-        summary=f"in kind `{standing.kind}`: {how}, worker {standing.worker}, pid {peer.pid}",
+        summary=f"in kind `{task.kind}`: {how}, worker {task.worker}, pid {peer.pid}",
     )
 
 
-def nobodys(standing: Standing, policy: RecoveryPolicy) -> Cause:
+def nobodys(task: TaskRow, policy: RecoveryPolicy) -> Cause:
     """A task that is running in nobody's hands."""
     return Cause(
         Outcome.CRASH,
         RECOVERY,
         error="the task was running and nobody held it",
-        action=policy.action_for(standing.kind),
+        action=policy.action_for(task.kind),
         parked=Parked.HOLD if policy.is_held else None,
     )
 
 
-def with_last_steps(tx: Transaction, endings: Sequence[Alike]) -> list[Alike]:
+def with_last_steps(tx: Transaction, endings: Sequence[SameRows]) -> list[SameRows]:
     """Say of the tasks that died with their holder what they were at, unless they are too many."""
     lost = [one for one in endings if one.cause.outcome is Outcome.CRASH and one.cause.summary]
     if not 0 < sum(len(one.rows) for one in lost) <= MOST_LOOKED_INTO:
@@ -121,13 +121,15 @@ def _last_steps(tx: Transaction, seqs: Sequence[int]) -> dict[int, str]:
     return steps
 
 
-def _by_step(ending: Alike, steps: Mapping[int, str]) -> list[Alike]:
+def _by_step(ending: SameRows, steps: Mapping[int, str]) -> list[SameRows]:
     """Those that were at the same thing stay together."""
     rows, cause = ending
-    by_step: dict[str, list[Standing]] = {}
+    by_step: dict[str, list[TaskRow]] = {}
     for row in rows:
         by_step.setdefault(steps.get(row.seq, ""), []).append(row)
     return [
-        Alike(same, cause._replace(error=f"{cause.error}{step}", summary=f"{cause.summary}{step}"))
+        SameRows(
+            same, cause._replace(error=f"{cause.error}{step}", summary=f"{cause.summary}{step}")
+        )
         for step, same in by_step.items()
     ]

@@ -4,7 +4,7 @@ from outlast.domain.orphans import Judgement, Liveness, Sign
 from outlast.errors import InvalidInput
 from outlast.store.access import Access
 from outlast.store.ops.recovery.healer import Healer
-from outlast.store.ops.recovery.recovery_pass import Round, Tally
+from outlast.store.ops.recovery.recovery_pass import RecoveryPass, Tally
 from outlast.store.presence import Peer, judge
 from outlast.store.records import Death
 
@@ -12,7 +12,7 @@ _THERE = frozenset({Sign.LOCK_HELD, Sign.PROCESS_THERE})
 
 
 def mark_dead(
-    access: Access, healer: Healer, this: Round, incarnation: str, is_forced: bool
+    access: Access, healer: Healer, this: RecoveryPass, incarnation: str, is_forced: bool
 ) -> Death | None:
     """Bury one by somebody's word; None if it has ended, InvalidInput if it is alive.
 

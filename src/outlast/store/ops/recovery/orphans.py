@@ -11,7 +11,7 @@ from functools import partial
 from outlast.clock import Instant, boot_id
 from outlast.domain.orphans import Judgement, Liveness, Patience, Sign
 from outlast.store.access import Access
-from outlast.store.ops.settle import Standing
+from outlast.store.ops.settle import TaskRow
 from outlast.store.presence import Judged, Peer, judge
 from outlast.store.records import RecoveryPolicy, Spared
 from outlast.store.transaction import Transaction, Values
@@ -53,7 +53,7 @@ def kinds_concerned(policy: RecoveryPolicy) -> Values:
 
 
 # Spares the detour by which a named tuple is usually made; the queries name every column.
-_as_standing = partial(tuple.__new__, Standing)
+_as_task_row = partial(tuple.__new__, TaskRow)
 
 ALL_KINDS: Values = {"spared": None, "only": None}
 
@@ -69,21 +69,21 @@ def leases_ran_out(access: Access, now: Instant, kinds: Values | None = None) ->
     return bool(access.read("looking for expired leases", lambda tx: expired(tx, now, 1, only)))
 
 
-def expired(tx: Transaction, now: Instant, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:
+def expired(tx: Transaction, now: Instant, limit: int, kinds: Values = ALL_KINDS) -> list[TaskRow]:
     """The tasks whose leases have run out, by the clock they ran on."""
     boot = boot_id()
     here = {"mono": now.mono_ms, "boot_id": boot, "limit": limit}
     elsewhere = {"now": now.utc_ms, "boot_id": boot, "limit": limit}
-    found = standings(tx, "situations_expired", here | kinds)
+    found = task_rows(tx, "situations_expired", here | kinds)
     if len(found) < limit:
-        found += standings(tx, "situations_expired_elsewhere", elsewhere | kinds)
+        found += task_rows(tx, "situations_expired_elsewhere", elsewhere | kinds)
     return found[:limit]
 
 
-def held_by(tx: Transaction, peer: Peer, limit: int, kinds: Values = ALL_KINDS) -> list[Standing]:
+def held_by(tx: Transaction, peer: Peer, limit: int, kinds: Values = ALL_KINDS) -> list[TaskRow]:
     """The tasks of an incarnation."""
     values = {"incarnation": peer.incarnation, "limit": limit}
-    return standings(tx, "orphans_of_incarnation", values | kinds)
+    return task_rows(tx, "orphans_of_incarnation", values | kinds)
 
 
 def spared(
@@ -104,9 +104,9 @@ def spared(
     return Spared(rows[0][1], tuple(one for one, _ in rows)) if rows else Spared()
 
 
-def standings(tx: Transaction, name: str, values: Values) -> list[Standing]:
+def task_rows(tx: Transaction, name: str, values: Values) -> list[TaskRow]:
     """The rows of a query as decisions need them."""
-    return list(map(_as_standing, tx.rows(name, values)))
+    return list(map(_as_task_row, tx.rows(name, values)))
 
 
 def was_heard_of(tx: Transaction, found: Judged, now: Instant, patience: Patience) -> bool:

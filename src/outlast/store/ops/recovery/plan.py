@@ -10,15 +10,15 @@ from outlast.store.access import Access
 from outlast.store.ops.recovery import expiry, loss_causes
 from outlast.store.ops.recovery.loss_causes import Evidence
 from outlast.store.ops.recovery.orphans import listened_to
-from outlast.store.ops.settle import Standing
+from outlast.store.ops.settle import TaskRow
 from outlast.store.presence import Judged, Peer, judge
 from outlast.store.records import RecoveryPolicy
 from outlast.store.transaction import Row, Values
 
 PAGE = 1000
 
-_STANDING = slice(0, len(Standing._fields))
-_PEER = slice(_STANDING.stop + 2, _STANDING.stop + 2 + len(Peer._fields))
+_TASK_ROW = slice(0, len(TaskRow._fields))
+_PEER = slice(_TASK_ROW.stop + 2, _TASK_ROW.stop + 2 + len(Peer._fields))
 _SPARED = "recovery leaves this kind alone"
 _NO_EVIDENCE = Evidence(None, None, None)
 
@@ -42,40 +42,40 @@ class Planner:
                 yield self._decision(row)
             if len(rows) < PAGE:
                 return
-            seq, mono_ms = rows[-1][0], rows[-1][_STANDING.stop + 1]
+            seq, mono_ms = rows[-1][0], rows[-1][_TASK_ROW.stop + 1]
             after |= {"after_seq": seq, "after_mono_ms": -1 if mono_ms is None else mono_ms}
 
     def _page(self, after: Values) -> list[Row]:
         return self._access.read("planning", lambda tx: tx.rows("running_tasks", after))
 
     def _decision(self, row: Row) -> Decision:
-        standing = Standing._make(row[_STANDING])
-        expires_at, expires_mono_ms = row[_STANDING.stop : _STANDING.stop + 2]
+        task = TaskRow._make(row[_TASK_ROW])
+        expires_at, expires_mono_ms = row[_TASK_ROW.stop : _TASK_ROW.stop + 2]
         judged = self._holder(row)
         left_ms = self._left_ms(judged, expires_at, expires_mono_ms)
         orphaned = judge_task(None if judged is None else judged.judgement, left_ms)
         because = _because(orphaned, judged, left_ms)
-        action = self._policy.action_for(standing.kind)
+        action = self._policy.action_for(task.kind)
         if orphaned is None or action is RecoveryAction.NONE:
             reason = "held" if orphaned is None else "skipped"
             because = because if orphaned is None else f"{because}; {_SPARED}"
             return Decision(
-                standing.id, standing.kind, standing.worker, orphaned, because, action,
+                task.id, task.kind, task.worker, orphaned, because, action,
                 Status.RUNNING.value, reason,
             )  # fmt: skip
-        cause = self._cause(orphaned, standing, judged)
-        transition = decide(standing.situation, cause)
+        cause = self._cause(orphaned, task, judged)
+        transition = decide(task.situation, cause)
         return Decision(
-            standing.id, standing.kind, standing.worker, orphaned, because, action,
+            task.id, task.kind, task.worker, orphaned, because, action,
             transition.to.value, transition.reason,
         )  # fmt: skip
 
-    def _cause(self, orphaned: Orphaned, standing: Standing, judged: Judged | None) -> Cause:
+    def _cause(self, orphaned: Orphaned, task: TaskRow, judged: Judged | None) -> Cause:
         if orphaned is Orphaned.LEASE_RAN_OUT:
-            return expiry.cause(standing, self._policy)
+            return expiry.cause(task, self._policy)
         if orphaned is Orphaned.NO_HOLDER or judged is None:
-            return loss_causes.nobodys(standing, self._policy)
-        return loss_causes.loss(standing, judged, _NO_EVIDENCE, self._policy)
+            return loss_causes.nobodys(task, self._policy)
+        return loss_causes.loss(task, judged, _NO_EVIDENCE, self._policy)
 
     def _holder(self, row: Row) -> Judged | None:
         if row[_PEER.start] is None:

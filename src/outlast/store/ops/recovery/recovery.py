@@ -21,7 +21,7 @@ from outlast.store.ops.recovery.orphans import (
     names,
 )
 from outlast.store.ops.recovery.plan import Planner
-from outlast.store.ops.recovery.recovery_pass import Round
+from outlast.store.ops.recovery.recovery_pass import RecoveryPass
 from outlast.store.ops.recovery.runs import RecoveryRuns
 from outlast.store.presence import Judged
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Spared
@@ -59,7 +59,7 @@ class Recovery:
         that nobody holds.
         """
         healer = Healer(self._batch if run_id is None else self._batch_of_run, self._access)
-        this = Round(
+        this = RecoveryPass(
             now, policy, run_id, tell or _unheard, is_thorough, stopped=stopped or _unheard
         )
         healed = healer.heal(this)
@@ -72,7 +72,7 @@ class Recovery:
     ) -> int:  # fmt: skip
         """Take back what was silent for so long, and locks that ran out; how many tasks."""
         healer = Healer(self._batch, self._access)
-        this = Round(now, policy)
+        this = RecoveryPass(now, policy)
         if by is not None:
             this = this._replace(actor=by.actor, source=by.source, act="queue.reclaim")
         healer.free_unheld_locks(this)
@@ -87,7 +87,7 @@ class Recovery:
 
         None if it has ended or been heard of meanwhile; InvalidInput if it is alive, unless forced.
         """
-        this = Round(now, policy, actor=by.actor, source=by.source)
+        this = RecoveryPass(now, policy, actor=by.actor, source=by.source)
         healer = Healer(self._batch, self._access)
         buried = mark_dead(self._access, healer, this, incarnation, is_forced)
         self._access.came_up_empty = False

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RECOVERY, Cause, Status
 from outlast.store.ops.audit import SELF_HEALING
-from outlast.store.ops.settle import Alike, Moved, Standing
+from outlast.store.ops.settle import Moved, SameRows, TaskRow
 from outlast.store.records import Batch, Death, Healed, RecoveryPolicy, Unfit
 from outlast.store.transaction import Transaction
 
@@ -20,9 +20,9 @@ _DECIDING = (
     "status", "attempt", "retry_count", "recovery_count", "max_retries", "max_recoveries",
     "worker", "unstarted", "kind",
 )  # fmt: skip
-_likeness = itemgetter(*map(Standing._fields.index, _DECIDING))
+_likeness = itemgetter(*map(TaskRow._fields.index, _DECIDING))
 
-Find = Callable[[Transaction, int], Sequence[Standing]]
+Find = Callable[[Transaction, int], Sequence[TaskRow]]
 Tell = Callable[[Batch], None]
 Last = Callable[[Transaction, Sequence[Moved]], None]
 
@@ -35,7 +35,7 @@ class Write(Protocol):
         ...
 
 
-class Round(NamedTuple):
+class RecoveryPass(NamedTuple):
     """One pass: who heals, when, how, in which recorded run, and who hears of its progress."""
 
     now: Instant
@@ -55,35 +55,35 @@ class Round(NamedTuple):
         return None if self.actor == RECOVERY else self.actor
 
 
-class Sweep(NamedTuple):
+class OrphanQuery(NamedTuple):
     """One sort of orphans: how to find them, why they move, and what ends with the last of them."""
 
     find: Find
-    cause: Callable[[Standing], Cause]
+    cause: Callable[[TaskRow], Cause]
     last: Last = lambda tx, moved: None
     worker: str | None = None
     ended: Callable[[], None] = lambda: None
     """Called once the last of them is committed."""
 
 
-def alike(found: Sequence[Standing], cause: Callable[[Standing], Cause]) -> list[Alike]:
+def alike(found: Sequence[TaskRow], cause: Callable[[TaskRow], Cause]) -> list[SameRows]:
     """Those that differ in nothing that decides what becomes of them and is said of it.
 
     Whether one that had not been started was begun after all, its cause alone knows.
     """
-    by_likeness: dict[object, list[Standing]] = {}
+    by_likeness: dict[object, list[TaskRow]] = {}
     # Most neighbours are alike, and finding that out takes no step of the interpreter.
     for likeness, neighbours in groupby(found, _likeness):
         by_likeness.setdefault(likeness, []).extend(neighbours)
-    groups: list[Alike] = []
+    groups: list[SameRows] = []
     for rows in by_likeness.values():
         if not rows[0].unstarted:
-            groups.append(Alike(rows, cause(rows[0])))
+            groups.append(SameRows(rows, cause(rows[0])))
             continue
-        by_cause: dict[Cause, list[Standing]] = {}
-        for standing in rows:
-            by_cause.setdefault(cause(standing), []).append(standing)
-        groups += [Alike(same, why) for why, same in by_cause.items()]
+        by_cause: dict[Cause, list[TaskRow]] = {}
+        for task in rows:
+            by_cause.setdefault(cause(task), []).append(task)
+        groups += [SameRows(same, why) for why, same in by_cause.items()]
     return groups
 
 
@@ -112,9 +112,9 @@ class Tally:
             deaths=tuple(self.deaths), unfit=tuple(self.unfit), locks_freed=self.locks_freed,
         )  # fmt: skip
 
-    def add(self, found: Sequence[Standing], moved: Sequence[Moved]) -> None:
+    def add(self, found: Sequence[TaskRow], moved: Sequence[Moved]) -> None:
         """Count what was moved, and keep the first ids."""
-        self.ids += [standing.id for standing in found[: MOST_NAMED - len(self.ids)]]
+        self.ids += [task.id for task in found[: MOST_NAMED - len(self.ids)]]
         back, failed = became(moved)
         self.put_back += back
         self.failed += failed
