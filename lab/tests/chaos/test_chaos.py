@@ -193,4 +193,4 @@ def test_chaos_finds_results_that_are_lost(tmp_path: Path) -> None:
         "self.decide(job, (seq, token, ended.result))",
         "self.decide(job, (seq, token, ended.result if seq % 3 else None))",
     )
-    found_in_some_round(tmp_path, "lay", change, "lost")
+    found_in_some_round(tmp_path, "Jobs.end", change, "lost")

@@ -57,7 +57,7 @@ PLANTED = {
         "was held by prefetch and was charged 1",
     ),
     "a dead worker is declared before its last task is taken back": Defect(
-        "Step.__call__",
+        "OrphanBatch.__call__",
         "        if self.is_last:\n            self._query.last(tx, moved)",
         "        if len(self.found) == self._size or self.is_last:\n"
         "            self._query.last(tx, moved)",
@@ -77,9 +77,10 @@ PLANTED = {
         "which is not how recovery ends",
     ),
     "a call that there was no memory for is taken for done": Defect(
-        "Operation.refuse",
-        "            self.error = error\n",
-        '            self.error = None if "out of memory" in str(error) else error\n',
+        "_run_one",
+        "        member.error = explain(error, member.context)\n",
+        "        member.error = explain(error, member.context)\n"
+        '        if "out of memory" in str(member.error):\n            member.error = None\n',
         "memory engine settle/1000 KiB",
         "surprise",
     ),

@@ -22,13 +22,13 @@ def test_the_recorder_saw_what_the_kernel_saw(tmp_path: Path, life: str) -> None
     calibration = calibrate(tmp_path.resolve() / "here", life)
     assert calibration.note == "", "strace is needed here"
     assert calibration.differences == []
-    assert calibration.compared > 80
+    assert calibration.compared > 50
 
 
 def test_a_folder_with_an_odd_name_is_calibrated_too(tmp_path: Path) -> None:
     calibration = calibrate(tmp_path.resolve() / 'ü "x" <y> 7%?', "migrate")
     assert (calibration.note, calibration.differences) == ("", [])
-    assert calibration.compared > 80
+    assert calibration.compared > 50
 
 
 def test_a_trace_that_does_not_show_the_life_is_no_crash() -> None:

@@ -96,6 +96,7 @@ def test_all_texts_of_cases_differ_and_an_unknown_one_is_refused(tmp_path: Path)
 # What was planted must be found, by the case that is meant to find it.
 
 BLIND_RENEWALS = """
+from outlast.store.ops.leases import Leases
 def renew_soon(self, grants, *rest):
     done = _real(self, grants, *rest)
     return done.then(lambda answers: [True] * len(grants))

@@ -32,6 +32,7 @@ _INOTIFY_NAMES = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 _PIDFD_INFO = struct.Struct("<Q52xi")
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_GET_INFO = (3 << 30) | (_PIDFD_INFO.size << 16) | (0xFF << 8) | 11
+_LOOKS_AT_LOCKS = 3
 
 
 class ProcessIdentity(NamedTuple):
@@ -242,12 +243,13 @@ def flock_holders(path: Path) -> list[int]:
     except OSError:
         return []
     tail = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    pids = set()
-    for line in (read_text("/proc/locks") or "").splitlines():
-        fields = line.split()
-        if "->" not in fields and fields[1] == "FLOCK" and tail in fields:
-            pids.add(int(fields[4]))
-    return sorted(pids)
+    # The kernel shows its locks page by page: whoever locks and unlocks between two pages may hide
+    # another's line.
+    for _ in range(_LOOKS_AT_LOCKS):
+        lines = [line.split() for line in (read_text("/proc/locks") or "").splitlines()]
+        if pids := {int(one[4]) for one in lines if one[1] == "FLOCK" and tail in one}:
+            return sorted(pids)
+    return []
 
 
 def wait_until_readable(

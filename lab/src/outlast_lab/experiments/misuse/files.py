@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -63,7 +64,16 @@ DURING = (
     "the database is removed",
     "the database is replaced by nothing",
 )
+# Longer than what a look at the files is good for.
+LOOK_SECONDS = 0.005
 MOMENTS = ("enqueue.begun", "enqueue.written", "enqueue.committed")
+
+
+def _between_two_looks(trick: Callable[[], None]) -> None:
+    """The files are looked at once a millisecond; what is done sooner after a look than that is
+    noticed after the commit, as `during` shows."""
+    trick()
+    time.sleep(LOOK_SECONDS)
 
 
 def between(trick: Callable[[Path], None]) -> Callable[[Scene], None]:
@@ -74,7 +84,7 @@ def between(trick: Callable[[Path], None]) -> Callable[[Scene], None]:
         for task_id in ("held", "waiting"):
             witness.enqueue(task_id)
         (lease,) = scene.must_do(witness.claim)
-        trick(scene.path)
+        _between_two_looks(lambda: trick(scene.path))
         scene.must_refuse("StoreReplaced", lambda: witness.complete(lease, "lost"))
         witness.app.close()
         scene.must_do(witness.open)
@@ -90,7 +100,7 @@ def refuses_each(verb: str, trick: Callable[[Path], None]) -> Callable[[Scene], 
     def act(scene: Scene) -> None:
         witness = scene.witness()
         witness.enqueue("waiting")
-        trick(scene.path)
+        _between_two_looks(lambda: trick(scene.path))
         verbs: dict[str, Callable[[], object]] = {
             "enqueue": lambda: witness.enqueue("lost"),
             "claim": witness.claim,
@@ -125,7 +135,7 @@ def log_survives(scene: Scene) -> None:
     """What an unlinked log holds is moved into the database before we let go of it."""
     witness = scene.witness()
     witness.enqueue_many(["a", "b", "c"], [1, 2, 3])
-    _log(scene.path).unlink()
+    _between_two_looks(_log(scene.path).unlink)
     scene.must_refuse("StoreReplaced", lambda: witness.enqueue("d"))
     scene.must_do(witness.open)
     found = sorted(task.id for task in witness.app.tasks())

@@ -198,8 +198,8 @@ def _tell(zombie: Actor, case: Case, number: int, task_id: str) -> None:
 
 
 def _is_named(stage: Stage, task_id: str) -> None:
-    """Whoever writes meanwhile is told who stands in the way; whoever reads is not hindered."""
-    outcome, value = stage.heir.ask("does", "enqueue", f"{task_id}-meanwhile")
+    """Whoever gives up waiting is told who stands in the way; whoever reads is not hindered."""
+    outcome, value = stage.impatient.ask("does", "enqueue", f"{task_id}-meanwhile")
     if outcome != "refused" or not str(value).startswith("QueueStalled: "):
         raise Refuted(f"a write beside a stopped writer was answered {outcome} {value}")
     if f"process {stage.zombie.pid} (stopped)" not in value:

@@ -19,6 +19,7 @@ SETTINGS: dict[str, Any] = {
     "flush_pages": 1_000_000,
     "detection_interval_seconds": 0,
 }
+IMPATIENT = {**SETTINGS, "write_timeout_seconds": 0.3}
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class Stage:
     zombie: Actor = field(init=False)
     heir: Actor = field(init=False)
     namesake: Actor = field(init=False)
+    impatient: Actor = field(init=False)
     reader: Actor = field(init=False)
     _actors: list[Actor] = field(default_factory=list)
 
@@ -42,6 +44,7 @@ class Stage:
             self.zombie = self.opens("zombie", "zombie")
             self.heir = self.opens("heir", "heir")
             self.namesake = self.opens("zombie", "namesake")
+            self.impatient = self.opens("impatient", "impatient", IMPATIENT)
             self.reader = self._enters()
         except BaseException:
             self.close()
@@ -52,12 +55,12 @@ class Stage:
         """The store."""
         return self.folder / "work.db"
 
-    def opens(self, worker: str, record: str) -> Actor:
+    def opens(self, worker: str, record: str, settings: dict[str, Any] = SETTINGS) -> Actor:
         """A new process on the store."""
         actor = self._enters()
         file = str(self.folder / f"{record}.jsonl")
         clock = str(self.folder / "clock")
-        outcome = actor.ask("opens", str(self.path), worker, file, SETTINGS, clock)
+        outcome = actor.ask("opens", str(self.path), worker, file, settings, clock)
         if outcome[0] != "done":
             raise RuntimeError(f"{worker} could not open the store: {outcome[1]}")
         return actor
