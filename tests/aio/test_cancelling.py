@@ -172,13 +172,15 @@ def test_a_claim_cancelled_while_it_gives_back_still_gives_back(aio: AsyncOutlas
     asyncio.run(scene())
 
 
-def test_a_claim_that_waits_for_work_can_be_cancelled_and_leaves_no_ear(aio: AsyncOutlast) -> None:
+def test_a_claim_that_waits_for_work_can_be_cancelled_and_leaves_no_bound_socket(
+    aio: AsyncOutlast,
+) -> None:
     async def scene() -> None:
         await aio.open()
         wakeups = engine_of(aio._app)._wakeups
 
         def ears() -> int:
-            return sum(one._ear is not None for one in wakeups._listeners)
+            return sum(one._bound is not None for one in wakeups._listeners)
 
         task = asyncio.create_task(aio.claim("w", wait="1h"))
         await until(ears)

@@ -268,8 +268,8 @@ def test_a_waiter_whose_descriptor_was_taken_away_sleeps_instead_of_spinning(
     wakeups: Wakeups,
 ) -> None:
     with wakeups.listener(WORK) as waiter, open(os.devnull, "rb") as other:
-        assert waiter._ear is not None
-        os.dup2(other.fileno(), waiter._ear.socket.fileno())
+        assert waiter._bound is not None
+        os.dup2(other.fileno(), waiter._bound.socket.fileno())
         started = time.monotonic()
         assert not waiter.wait(0.05)
         assert time.monotonic() - started >= 0.05

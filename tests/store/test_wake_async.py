@@ -72,8 +72,8 @@ def test_a_cancelled_wait_loses_no_hint(wakeups: Wakeups) -> None:
 def test_a_cancelled_wait_leaves_nothing_in_the_loop(wakeups: Wakeups) -> None:
     async def scene() -> None:
         with wakeups.listener(WORK) as waiter:
-            assert waiter._ear is not None
-            number = waiter._ear.socket.fileno()
+            assert waiter._bound is not None
+            number = waiter._bound.socket.fileno()
             task = await _begun(waiter.wait_async(SOON_SECONDS))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -196,7 +196,7 @@ class Delivery:
         return found.cursor
 
     def _follow(self) -> None:
-        with closing(self._store.news_listener()) as ear:
+        with closing(self._store.news_listener()) as listener:
             while not self._stopping.is_set():
                 try:
                     seen = self._store.changes()
@@ -206,7 +206,7 @@ class Delivery:
                     self._deliver(page)
                     self._store_if_due()
                     if page.is_last and not self._stopping.is_set():
-                        self._sleep(ear, seen)
+                        self._sleep(listener, seen)
                 except OutlastError as error:
                     self._pause_after(error)
 
@@ -309,7 +309,7 @@ class Delivery:
         except (OutlastError, _Over) as error:
             self._session.log.info("%s could not store its place: %s", self.label, error)
 
-    def _sleep(self, ear: Listener, seen: int) -> None:
+    def _sleep(self, listener: Listener, seen: int) -> None:
         """Until something was committed. What nobody was told of is stored before long."""
         longest_seconds = LONGEST_SLEEP_SECONDS
         if self.at != self._stored and self._terms.name is not None:
@@ -319,6 +319,6 @@ class Delivery:
             not self._stopping.is_set()
             and time.monotonic() < until
             and self._store.changes() == seen
-            and not ear.wait(POLL_SECONDS, self._waker.fileno())
+            and not listener.wait(POLL_SECONDS, self._waker.fileno())
         ):
             pass

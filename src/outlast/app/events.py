@@ -193,11 +193,11 @@ def stream(
 def _followed(
     reads: Store, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
 ) -> Iterator[Event]:
-    with closing(reads.news_listener()) as ear:
+    with closing(reads.news_listener()) as listener:
         while True:
             seen = reads.changes()
             page = reads.events.page(start, READ_AT_ONCE, now())
             yield from filter(wanted.takes, page.events)
             start = page.end
-            while page.is_last and reads.changes() == seen and not ear.wait(POLL_SECONDS):
+            while page.is_last and reads.changes() == seen and not listener.wait(POLL_SECONDS):
                 pass

@@ -118,7 +118,7 @@ def next_with_lock(
     if not timeout_seconds:
         return next(iter(heal_and_claim(session, request, lease)), None)
     watch = work_watch(session, timeout_seconds)
-    with closing(session.store.work_listener()) as ear:
+    with closing(session.store.work_listener()) as listener:
         while True:
             watch.begin()
             claimed: list[Lease] = []
@@ -129,7 +129,7 @@ def next_with_lock(
                     raise refused.after_waiting() from None
             if claimed or watch.is_over:
                 return claimed[0] if claimed else None
-            while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
+            while (pause := watch.pause_seconds()) > 0 and not listener.wait(pause):
                 pass
 
 

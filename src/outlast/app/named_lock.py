@@ -191,14 +191,14 @@ class NamedLock:
             return in_the_way
         session = self._serve()
         watch = self.watch(session)
-        with closing(session.store.lock_listener()) as ear:
+        with closing(session.store.lock_listener()) as listener:
             while True:
                 watch.begin()
                 in_the_way = self.try_once(in_block, looks_first=True)
                 if in_the_way is None or watch.is_over:
                     return in_the_way
                 watch.look_again(in_the_way)
-                while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
+                while (pause := watch.pause_seconds()) > 0 and not listener.wait(pause):
                     pass
 
     def watch(self, session: Session) -> LockWatch:

@@ -32,13 +32,13 @@ def claim_when_ready(
     if claimed or not timeout_seconds:
         return claimed
     watch = work_watch(session, timeout_seconds)
-    with closing(session.store.work_listener()) as ear:
+    with closing(session.store.work_listener()) as listener:
         while True:
             watch.begin()
             claimed = claim.claim(session, request, lease)
             if claimed or watch.is_over:
                 return claimed
-            while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
+            while (pause := watch.pause_seconds()) > 0 and not listener.wait(pause):
                 pass
 
 
@@ -47,14 +47,14 @@ def wait_for(
 ) -> Any:
     """The result of a task once it has one; raises what became of it instead."""
     watch = ChangeWatch(reads, timeout_seconds(timeout))
-    with closing(reads.result_listener()) as ear:
+    with closing(reads.result_listener()) as listener:
         while True:
             watch.begin()
             if ended_among(reads, [task_id]):
                 return outcome(reads.tasks.get(task_id), task_id)
             if watch.is_over:
                 raise too_late(reads, task_id, timeout, clock())
-            while (pause := watch.pause_seconds()) > 0 and not ear.wait(pause):
+            while (pause := watch.pause_seconds()) > 0 and not listener.wait(pause):
                 pass
 
 

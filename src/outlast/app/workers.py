@@ -65,10 +65,10 @@ def heartbeat(handle: StoreHandle, worker: str, task_ids: Iterable[str], progres
 def mark_dead(
     handle: StoreHandle, incarnation: str, by: str | None, force: bool, source: str = LIBRARY
 ) -> DeadWorker | None:
-    """Bury one by somebody's word, which stands in the record."""
+    """Mark one dead by somebody's word, which stands in the record."""
     incarnation = checked_name(incarnation, "incarnation")
     signature = Signature(OPERATOR, source) if by is None else signed(by, source)
     session = handle.serve()
     store, now = session.store, session.now()
-    buried = store.recovery.declare_dead(incarnation, now, session.policy, signature, force)
-    return None if buried is None else dead_worker(buried)
+    ended = store.recovery.declare_dead(incarnation, now, session.policy, signature, force)
+    return None if ended is None else dead_worker(ended)

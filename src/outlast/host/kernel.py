@@ -1,6 +1,5 @@
 """What only this host knows: boot, processes, mounts, kernel locks. Linux first, with fallbacks."""
 
-import errno
 import fcntl
 import os
 import select
@@ -26,8 +25,6 @@ GET_LOCK = getattr(fcntl, "F_OFD_GETLK", -1)
 _FLOCK_ANSWER = struct.Struct(_FLOCK).unpack
 
 _PR_SET_PDEATHSIG = 1
-# A name in a folder is moved away, moved there, made or removed, and so is the folder itself.
-_INOTIFY_NAMES = 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 # The kernel's record of a process, of which we want the mask at its head and the status at its end.
 _PIDFD_INFO = struct.Struct("<Q52xi")
 _PIDFD_INFO_EXIT = 1 << 3
@@ -327,18 +324,3 @@ def c_library() -> Any:
         return ctypes.CDLL(None, use_errno=True)
     except (ImportError, OSError):
         return None
-
-
-def watch_names(folders: Iterable[str]) -> int:
-    """A descriptor on which the kernel tells of changed names in these folders, or OSError."""
-    library = c_library()
-    if not hasattr(library, "inotify_init1"):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    number = int(library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-    if number < 0:
-        raise OSError(errno.EMFILE, "no more folders can be watched by this user")
-    for folder in folders:
-        if library.inotify_add_watch(number, os.fsencode(folder), _INOTIFY_NAMES) < 0:
-            os.close(number)
-            raise OSError(errno.ENOSPC, "the folder cannot be watched", folder)
-    return number

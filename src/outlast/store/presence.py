@@ -187,7 +187,7 @@ class Presence(Protocol):
         """How often the kernel has killed for want of memory in that group, if it is ours."""
         ...
 
-    def bury(self, peer: Peer) -> None:
+    def forget(self, peer: Peer) -> None:
         """Remove what a dead peer left behind, once its row says so."""
         ...
 

@@ -318,7 +318,7 @@ class KeyRecord(NamedTuple):
 
 
 class FlushResult(NamedTuple):
-    """What a flush reported: were readers in the way, frames in the log, frames moved."""
+    """What a flush reported: were readers in the way, frames in the WAL, frames moved."""
 
     busy: bool
     frames_in_log: int

@@ -211,14 +211,14 @@ class AsyncOutlast(
         if claimed or not timeout_seconds:
             return claimed
         watch = work_watch(session, timeout_seconds)
-        with closing(session.store.work_listener()) as ear:
+        with closing(session.store.work_listener()) as listener:
             while True:
                 await self._hop(watch.begin)
                 claimed = await self._claim(session, request, lease)
                 if claimed or watch.is_over:
                     return claimed
                 while (pause := await self._hop(watch.pause_seconds)) > 0:
-                    if await ear.wait_async(pause):
+                    if await listener.wait_async(pause):
                         break
 
     async def _claim(

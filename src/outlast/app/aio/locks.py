@@ -106,7 +106,7 @@ class AsyncNamedLock:
             return in_the_way
         session = self._handle.serve()
         watch = self._lock.watch(session)
-        with closing(session.store.lock_listener()) as ear:
+        with closing(session.store.lock_listener()) as listener:
             while True:
                 await self._hop(watch.begin)
                 in_the_way = await self._try_once(in_block, looks_first=True)
@@ -114,7 +114,7 @@ class AsyncNamedLock:
                     return in_the_way
                 watch.look_again(in_the_way)
                 while (pause := await self._hop(watch.pause_seconds)) > 0:
-                    if await ear.wait_async(pause):
+                    if await listener.wait_async(pause):
                         break
 
     async def _try_once(self, in_block: bool, looks_first: bool = False) -> LockInfo | None:
@@ -179,7 +179,7 @@ class AsyncLockVerbs:
         if not timeout_seconds:
             return await claimed(heal_and_claim)
         watch = work_watch(session, timeout_seconds)
-        with closing(session.store.work_listener()) as ear:
+        with closing(session.store.work_listener()) as listener:
             while True:
                 await self._hop(watch.begin)
                 try:
@@ -191,5 +191,5 @@ class AsyncLockVerbs:
                 if found is not None or watch.is_over:
                     return found
                 while (pause := await self._hop(watch.pause_seconds)) > 0:
-                    if await ear.wait_async(pause):
+                    if await listener.wait_async(pause):
                         break

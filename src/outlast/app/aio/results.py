@@ -107,14 +107,14 @@ class Watch:
         try:
             reads = await self._hop(self._reads)
             watch = ChangeWatch(reads, None)
-            with closing(reads.result_listener()) as ear:
+            with closing(reads.result_listener()) as listener:
                 while self._waiting:
                     self._news.clear()
                     await self._hop(watch.begin)
                     await self._answer(reads)
                     while self._waiting and not self._news.is_set():
                         pause = await self._hop(watch.pause_seconds)
-                        if pause == 0 or await _hears(ear.wait_async(pause), self._news):
+                        if pause == 0 or await _hears(listener.wait_async(pause), self._news):
                             break
         except asyncio.CancelledError:
             self._give_up(StoreError("the store was closed while a task was waited for"))

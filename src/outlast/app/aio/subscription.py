@@ -150,7 +150,7 @@ class AsyncEventVerbs:
         at = await (
             self._hop(reads.events.end) if place is None else self._hop(reached, reads, place)
         )
-        with closing(reads.news_listener()) as ear:
+        with closing(reads.news_listener()) as listener:
             while True:
                 seen = await self._hop(reads.changes)
                 page = await self._hop(reads.events.page, at, READ_AT_ONCE, self._handle.now())
@@ -158,5 +158,5 @@ class AsyncEventVerbs:
                     yield event
                 at = page.end
                 while page.is_last and await self._hop(reads.changes) == seen:
-                    if await ear.wait_async(POLL_SECONDS):
+                    if await listener.wait_async(POLL_SECONDS):
                         break

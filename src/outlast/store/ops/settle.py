@@ -242,7 +242,7 @@ def _plan(found: TaskRow, cause: Cause, transition: Transition, process: Exit) -
 
 
 def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant, run_id: int | None) -> None:
-    """The log first, for it names the holder that the move takes away."""
+    """The transition first, for it names the holder that the move takes away."""
     values: Values = {
         "seqs": tx.ids(rows.seqs),
         "from": plan.from_.value,

@@ -128,7 +128,7 @@ class Tasks:
     def resolve(self, task_id: str, now: Instant) -> Task | None:
         """One task, after any commit whose outcome was unknown has become certain.
 
-        A commit that failed half-way has left its frames behind the end of the log, where the
+        A commit that failed half-way has left its frames behind the end of the WAL, where the
         next commit overwrites them; once that one is durable, what is not visible is gone.
         """
         self._access.write("resolve", lambda tx: tx.run("bump_fence"))

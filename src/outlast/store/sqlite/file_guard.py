@@ -31,7 +31,7 @@ _Questions = tuple[int, bytes, bytes, int, bytes, bytes]
 # What SQLite keeps locked while it has a WAL database open: a range of the main file, and a byte
 # of the wal-index. We hold both a second time by locks that belong to a descriptor. A second copy
 # of SQLite in this process then cannot take itself for the only user, which would empty the
-# wal-index under our feet and remove the log when it closes.
+# wal-index under our feet and remove the WAL when it closes.
 _SHARED_RANGE = (0x40000002, 510)
 _DMS_BYTE = (128, 1)
 
@@ -234,7 +234,7 @@ class FileGuard:
         return next((pid for pid in pids if kernel.process_state_word(pid)), next(iter(pids), None))
 
     def reader_pids(self) -> list[int]:
-        """The processes seen to hold a reader's mark in the log at this moment."""
+        """The processes seen to hold a reader's mark in the WAL at this moment."""
         if not self._can_ask or self._shm_id is None:
             return []
         shm = self._descriptor(self._shm_id)

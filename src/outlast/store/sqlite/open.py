@@ -265,7 +265,7 @@ def prepare(
 
 
 def _size_of_log(path: Path) -> int:
-    """The log's size in bytes, -1 when there is none."""
+    """The WAL's size in bytes, -1 when there is none."""
     try:
         return path.with_name(path.name + "-wal").stat().st_size
     except OSError:

@@ -26,7 +26,7 @@ def refuse_foreign(path: Path, settings: Settings) -> None:
     """
     size = size_of(path)
     if size >= 0 and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
-        # SQLite would open it all the same, and give the log the mode of the file on the way.
+        # SQLite would open it all the same, and give the WAL the mode of the file on the way.
         raise StoreUnwritable(
             f"{path} cannot be written by this user; give it write permission on file and folder"
         )

@@ -81,10 +81,10 @@ class Flusher:
         self._flushed_pages = 0
 
     def look_at(self, log_size: "LogSize") -> None:
-        """Flush when the log has grown enough since the last one."""
+        """Flush when the WAL has grown enough since the last one."""
         pages = log_size.wal_pages
         if pages < self._flushed_pages:
-            # The log began anew after it was moved.
+            # The WAL began anew after it was moved.
             self._flushed_pages = 0
         enough_commits = self._flush_commits and (
             log_size.commits - self._flushed_commits >= self._flush_commits
@@ -98,10 +98,10 @@ class Flusher:
         self._flush(mode, least_frames, log_size)
 
     def _flush(self, mode: str, least_frames: int, log_size: "LogSize") -> None:
-        """One that fails is logged and tried again when the log has grown as much once more.
+        """One that fails is logged and tried again when the WAL has grown as much once more.
 
-        All processes see the log grow. Whoever came too late leaves the next flushes to those who
-        were quicker, and comes again when they let the log grow a little longer.
+        All processes see the WAL grow. Whoever came too late leaves the next flushes to those who
+        were quicker, and comes again when they let the WAL grow a little longer.
         """
         try:
             result = self._flush_due(mode, least_frames)
@@ -127,7 +127,7 @@ class LogSize(Protocol):
 
     @property
     def wal_pages(self) -> int:
-        """Pages in the log."""
+        """Pages in the WAL."""
         ...
 
     @property

@@ -154,9 +154,9 @@ class IsolatedProcess:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         self._await_report(within_seconds)
-        self.bury()
+        self.reap()
 
-    def bury(self) -> Death:
+    def reap(self) -> Death:
         """See to it that the whole group is gone, and tell how the handler's process ended."""
         if not self._is_killed:
             self._await_report(REPORT_SECONDS)

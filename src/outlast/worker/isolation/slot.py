@@ -150,7 +150,7 @@ class IsolatedSlot:
     def _bury(self) -> Death:
         process = self._process
         assert process is not None
-        death = process.bury()
+        death = process.reap()
         self._forget()
         return death
 

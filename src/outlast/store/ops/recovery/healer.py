@@ -88,7 +88,7 @@ class Healer:
         alive = [found for found in judged if not found.is_dead]
         tell_what_stays(self._access, (*alive, *dead), this.now, this.policy)
         for found in dead:
-            self.bury(found, this, tally)
+            self.end_dead_worker(found, this, tally)
         if leases_ran_out(self._access, this.now):
             self._take_back_expired(this, tally)
         tally.locks_freed += self.free_unheld_locks(this)
@@ -101,7 +101,7 @@ class Healer:
             skipped=left.number, skipped_ids=left.task_ids, stale_workers=names(stale)
         )
 
-    def bury(
+    def end_dead_worker(
         self, found: Judged, this: RecoveryPass, tally: Tally, *, is_alive: bool = False
     ) -> None:
         """Take back its tasks; the transaction that takes the last of them declares it dead."""
@@ -149,7 +149,7 @@ class Healer:
     ) -> None:
         """It is committed: its lock file may go, and people may know."""
         peer, (back, failed) = found.peer, moved
-        self._access.presence.bury(peer)
+        self._access.presence.forget(peer)
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, found.judgement.because,
             seen_at_ms, back, failed, tuple(tally.ids),

@@ -14,9 +14,9 @@ _THERE = frozenset({Sign.LOCK_HELD, Sign.PROCESS_THERE})
 def mark_dead(
     access: Access, healer: Healer, this: RecoveryPass, incarnation: str, is_forced: bool
 ) -> Death | None:
-    """Bury one by somebody's word; None if it has ended, InvalidInput if it is alive.
+    """Mark one dead by somebody's word; None if it has ended, InvalidInput if it is alive.
 
-    What a living one says while it is being buried counts, unless it is done by force.
+    What a living one says while that happens counts, unless it is done by force.
     """
     who, tally = {"incarnation": incarnation}, Tally()
     row = access.read("judging a worker", lambda tx: tx.row("living_peer", who))
@@ -36,5 +36,5 @@ def mark_dead(
         found = found._replace(judgement=Judgement(Liveness.DEAD, word), sign=sign)
         brief = this.policy.patience._replace(grace_ms=0)
         this = this._replace(policy=this.policy._replace(patience=brief))
-    healer.bury(found, this, tally, is_alive=is_alive)
+    healer.end_dead_worker(found, this, tally, is_alive=is_alive)
     return tally.deaths[0] if tally.deaths else None

@@ -59,7 +59,7 @@ ALL_KINDS: Values = {"spared": None, "only": None}
 
 
 def any_running(access: Access) -> bool:
-    """Whether anything runs; after most crashes, once the dead are buried, nothing does."""
+    """Whether anything runs; after most crashes, once their tasks are put back, nothing does."""
     return access.read("looking for orphans", lambda tx: tx.row("any_running")) is not None
 
 

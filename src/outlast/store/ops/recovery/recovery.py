@@ -83,15 +83,15 @@ class Recovery:
     def declare_dead(
         self, incarnation: str, now: Instant, policy: RecoveryPolicy, by: Signature, is_forced: bool
     ) -> Death | None:
-        """Bury a worker by somebody's word, and put back what it held.
+        """Mark a worker dead by somebody's word, and put back what it held.
 
         None if it has ended or been heard of meanwhile; InvalidInput if it is alive, unless forced.
         """
         this = RecoveryPass(now, policy, actor=by.actor, source=by.source)
         healer = Healer(self._batch, self._access)
-        buried = mark_dead(self._access, healer, this, incarnation, is_forced)
+        ended = mark_dead(self._access, healer, this, incarnation, is_forced)
         self._access.came_up_empty = False
-        return buried
+        return ended
 
     def _batch(self, context: str, operation: Callable[[Transaction], T]) -> T:
         """Batches are as long as a transaction may be, and so have it for themselves."""

@@ -92,7 +92,7 @@ class ExitWatch:
         if found is None:
             return
         if len(self._signals) >= MOST_WATCHED:
-            # Somebody else has buried the longest dead by now.
+            # Somebody else has forgotten the longest dead by now.
             del self._signals[next(iter(self._signals))]
         self._signals[process] = found
 

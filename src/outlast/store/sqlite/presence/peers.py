@@ -75,7 +75,7 @@ def sign_of(peer: Peer, files: LockFiles) -> tuple[Sign, Begun]:
         lock.close()
 
 
-def bury(peer: Peer, folder: SideFolder) -> None:
+def forget(peer: Peer, folder: SideFolder) -> None:
     """Remove a dead worker's lock file, once its row says so, under its own lock."""
     with LockFiles(folder) as files:
         try:

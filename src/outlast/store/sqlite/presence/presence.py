@@ -9,7 +9,7 @@ from outlast.host import kernel, memory
 from outlast.store.presence import Begun, Identity, Own, Peer
 from outlast.store.records import Opened
 from outlast.store.sqlite.presence.exits import ExitWatch
-from outlast.store.sqlite.presence.peers import bury, is_this_process, signs_of
+from outlast.store.sqlite.presence.peers import forget, is_this_process, signs_of
 from outlast.store.sqlite.presence.worker_lock_file import LockFiles, ProbedLock, read_begun
 from outlast.store.sqlite.side_folder import session_marker
 from outlast.store.sqlite.side_folder.session_marker import Marker
@@ -77,9 +77,9 @@ class SqlitePresence:
         now = memory.oom_kills() if group else None
         return now.kills - before if now is not None and now.group == group else None
 
-    def bury(self, peer: Peer) -> None:
+    def forget(self, peer: Peer) -> None:
         """Remove a dead worker's lock file, once its row says so."""
-        bury(peer, self._folder)
+        forget(peer, self._folder)
 
     def mark_session(self, now: Instant) -> None:
         """Set the mark that tells the next opening that this session did not end well."""

@@ -48,7 +48,6 @@ class SideFolder:
         self.path = database.with_name(database.name + "-outlast")
         self.workers = self.path / "workers"
         self.wake = self.path / "wake"
-        self.bell = self.wake / "bell"
         self.openers = self.path / "openers"
         self.gate = self.path / "gate"
         self.recovery = self.path / "recovery"
@@ -243,27 +242,6 @@ class SideFolder:
         with self.opened(path) as folder:
             os.fsync(folder)
 
-    def open_fifo(self, path: Path) -> int:
-        """Open a FIFO for both of its ends, making it if need be; never anything else."""
-        with self.opened(path.parent) as folder:
-            # One that is there is opened without a change of its folder, which others watch.
-            with suppress(FileNotFoundError):
-                return _open_fifo(path, folder)
-            with suppress(FileExistsError):
-                self._make_fifo(path.name, folder)
-            return _open_fifo(path, folder)
-
-    def _make_fifo(self, name: str, folder: int) -> None:
-        """It has its name only once it has its owner and mode, or whoever comes is shut out."""
-        first = f"new-{name}-{os.urandom(8).hex()}"
-        os.mkfifo(first, 0o600, dir_fd=folder)
-        try:
-            with Pinned(first, folder, stat.S_ISFIFO) as fifo:
-                self._match_database(fifo.address)
-            os.link(first, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        finally:
-            os.unlink(first, dir_fd=folder)
-
     def likeness(self) -> Likeness | None:
         """Owner and mode of the database file, once there is one."""
         try:
@@ -281,11 +259,6 @@ class SideFolder:
         os.chmod(new, like.mode | (like.mode & 0o444) >> 2 if is_folder else like.mode)
         if os.geteuid() == 0:
             os.chown(new, like.uid, like.gid)
-
-
-def _open_fifo(path: Path, folder: int) -> int:
-    with Pinned(path, folder, stat.S_ISFIFO) as fifo:
-        return fifo.open(os.O_RDWR)
 
 
 def _make_folders(folder: Path) -> None:

@@ -25,7 +25,7 @@ _LONGEST_QUEUE = 1024
 LETTERS = {"w": Topic.WORK, "d": Topic.DONE, "l": Topic.LOCK, "n": Topic.NEWS}
 
 
-class Ear:
+class BoundSocket:
     """A bound socket under a name that says what it listens for."""
 
     def __init__(self, door: WakeFolder, topics: frozenset[Topic], like: Likeness | None) -> None:
@@ -52,16 +52,16 @@ class Ear:
 
 
 class SocketListener:
-    """One idle caller's ear, there only while it waits."""
+    """One idle caller's socket, bound only while it waits."""
 
     def __init__(
         self,
-        ear: Ear | None,
+        bound: BoundSocket | None,
         forget: Callable[["SocketListener"], None],
         deaths: ExitWatch | None = None,
     ) -> None:
         """One that also hears of deaths wakes when another process ends."""
-        self._ear = ear
+        self._bound = bound
         self._forget = forget
         self._deaths = deaths
         self._deaths_told = 0 if deaths is None else deaths.count
@@ -81,21 +81,21 @@ class SocketListener:
         if self._missed_a_death():
             timeout_seconds = 0
         until = time.monotonic() + timeout_seconds
-        ear, watching = self._ear, self._watch()
+        bound, watching = self._bound, self._watch()
         watched = -1 if watching is None else watching.number
-        if ear is None and min(watched, descriptor) >= 0:
+        if bound is None and min(watched, descriptor) >= 0:
             kernel.wait_until_readable([watched, descriptor], _bounded(timeout_seconds))
             return self._somebody_died() and not self._is_closed
-        if ear is not None:
+        if bound is not None:
             poll = select.poll()
-            poll.register(ear.socket, select.POLLIN)
+            poll.register(bound.socket, select.POLLIN)
             for number in (descriptor, watched):
                 if number >= 0:
                     poll.register(number, select.POLLIN)
             poll.poll(_bounded(timeout_seconds) * 1000)
             somebody_died = self._somebody_died()
             with suppress(OSError):
-                return not self._is_closed and (ear.drain() or somebody_died)
+                return not self._is_closed and (bound.drain() or somebody_died)
             self._lose()
         if descriptor >= 0:
             kernel.wait_until_readable([descriptor], _bounded(until - time.monotonic()))
@@ -113,10 +113,10 @@ class SocketListener:
             timeout_seconds = 0
         timer = loop.call_later(_bounded(timeout_seconds), _resolve, over)
         self._ring = lambda: loop.call_soon_threadsafe(_resolve, over)
-        ear = self._ear
+        bound = self._bound
         watching = self._watch()
-        numbers = [] if ear is None else [ear.socket.fileno()]
-        if ear is not None and watching is not None:
+        numbers = [] if bound is None else [bound.socket.fileno()]
+        if bound is not None and watching is not None:
             numbers.append(watching.number)
         listened = [_listen(loop, number, over) for number in numbers]
         try:
@@ -130,7 +130,7 @@ class SocketListener:
                     loop.remove_reader(number)
         somebody_died = self._somebody_died()
         with suppress(OSError):
-            return ear is not None and not self._is_closed and (ear.drain() or somebody_died)
+            return bound is not None and not self._is_closed and (bound.drain() or somebody_died)
         self._lose()
         return False
 
@@ -169,13 +169,13 @@ class SocketListener:
 
     def _lose(self) -> None:
         """Without its socket a waiter sleeps its time out; a forked child leaves the parent's."""
-        ear, self._ear = self._ear, None
-        if ear is None:
+        bound, self._bound = self._bound, None
+        if bound is None:
             return
         if self._pid == os.getpid():
-            ear.hang_up()
+            bound.hang_up()
         else:
-            ear.socket.close()
+            bound.socket.close()
 
     def __enter__(self) -> Self:
         return self

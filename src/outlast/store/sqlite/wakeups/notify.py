@@ -13,7 +13,7 @@ from typing import NamedTuple
 from outlast.logs import logger
 from outlast.store.sqlite.presence.exits import ExitWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder, is_settled
-from outlast.store.sqlite.wakeups.listener import LETTERS, Ear, SocketListener
+from outlast.store.sqlite.wakeups.listener import LETTERS, BoundSocket, SocketListener
 from outlast.store.sqlite.wakeups.sockets import NEW, WakeFolder
 from outlast.store.topics import Topic
 
@@ -26,7 +26,7 @@ _UNFINISHED = re.compile(rf"{NEW}-{_OF_A_LISTENER.pattern}")
 Names = list[tuple[str, frozenset[Topic]]]
 
 
-class Ears(NamedTuple):
+class Listeners(NamedTuple):
     """The folder as last listed; without its time it holds for the one call that listed it."""
 
     changed_ns: int
@@ -34,7 +34,7 @@ class Ears(NamedTuple):
     names: Names
 
 
-_NOTHING = Ears(0, None, [])
+_NOTHING = Listeners(0, None, [])
 
 
 class Wakeups:
@@ -44,7 +44,7 @@ class Wakeups:
         self._folder = folder
         self._path = str(folder.wake)
         self._door: WakeFolder | None = None
-        self.ears = _NOTHING
+        self.listed = _NOTHING
         self._listeners: set[SocketListener] = set()
         self._is_closed = False
         self._has_complained = False
@@ -52,16 +52,16 @@ class Wakeups:
 
     def listener(self, topics: frozenset[Topic], *, for_exits: bool = False) -> SocketListener:
         """One that every later `tell` reaches; where no socket can be made, it only sleeps."""
-        ear = self._ear(topics) if topics else None
-        listener = SocketListener(ear, self._listeners.discard, self.exits if for_exits else None)
+        bound = self._bound(topics) if topics else None
+        listener = SocketListener(bound, self._listeners.discard, self.exits if for_exits else None)
         self._listeners.add(listener)
         if self._is_closed:
             listener.close()
         return listener
 
-    def _ear(self, topics: frozenset[Topic]) -> Ear | None:
+    def _bound(self, topics: frozenset[Topic]) -> BoundSocket | None:
         try:
-            return Ear(self._open(os.lstat(self._path)), topics, self._folder.likeness())
+            return BoundSocket(self._open(os.lstat(self._path)), topics, self._folder.likeness())
         except OSError as error:
             self._complain(error)
             return None
@@ -72,7 +72,7 @@ class Wakeups:
             return
         try:
             # A folder that was moved or removed has another time, too.
-            changed_ns, door, names = self.ears
+            changed_ns, door, names = self.listed
             if door is None or stat(door.number).st_ctime_ns != changed_ns:
                 door, names = self._look()
             for name, wanted in names:
@@ -84,7 +84,7 @@ class Wakeups:
 
     def look_anew(self) -> None:
         """The side folder is another: whom there is to tell is found out with the next commit."""
-        self.ears = _NOTHING
+        self.listed = _NOTHING
 
     def _look(self) -> tuple[WakeFolder, Names]:
         """List the folder; remember it only if no later change can have the same time."""
@@ -99,7 +99,7 @@ class Wakeups:
             elif _OF_A_LISTENER.fullmatch(name):
                 names.append((name, frozenset(LETTERS[letter] for letter in letters)))
         changed_ns = found.st_ctime_ns if is_settled(found.st_ctime_ns, looked_at_ns) else 0
-        self.ears = Ears(changed_ns, door, names)
+        self.listed = Listeners(changed_ns, door, names)
         return door, names
 
     def _open(self, found: os.stat_result) -> WakeFolder:
@@ -123,7 +123,7 @@ class Wakeups:
         for listener in list(self._listeners):
             listener.close()
         self.exits.close()
-        self._door, self.ears = None, _NOTHING
+        self._door, self.listed = None, _NOTHING
 
     def abandon(self) -> None:
         """In a forked child: let go of what is the parent's, and leave its sockets alone."""

@@ -48,12 +48,12 @@ class WakeFolder:
         """What is in the folder now; through a new descriptor, since each has one position."""
         return os.listdir(self._path + "/")
 
-    def bind(self, ear: DatagramSocket, name: str, like: Likeness | None) -> None:
+    def bind(self, bound: DatagramSocket, name: str, like: Likeness | None) -> None:
         """Give a socket a name here, once it listens and has the database's owner and mode."""
         first = f"{NEW}-{name}"
         mode = like.mode if like else 0o600
-        os.fchmod(ear.fileno(), mode)
-        ear.bind(f"{self._path}/{first}")
+        os.fchmod(bound.fileno(), mode)
+        bound.bind(f"{self._path}/{first}")
         try:
             self._dress(first, mode, like)
             os.rename(first, name, src_dir_fd=self.number, dst_dir_fd=self.number)
