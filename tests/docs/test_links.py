@@ -37,7 +37,7 @@ def test_every_file_in_backticks_exists(page: Path) -> None:
 def test_every_folder_of_tests_that_a_promise_names_has_tests() -> None:
     named = {word for word in spans(prose(DOCS / "guarantees.md")) if word.startswith("tests/")}
     assert named
-    assert not [folder for folder in named if not list((ROOT / folder).glob("test_*.py"))]
+    assert not [folder for folder in named if not list((ROOT / folder).rglob("test_*.py"))]
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
