@@ -116,12 +116,6 @@ def test_what_changes_data_stands_in_sql_files_and_each_of_them_is_used() -> Non
     assert {name for name in operations - flushes if name not in texts} == set()
 
 
-@pytest.mark.proves("API-10")
-def test_modules_are_small() -> None:
-    lines = {module: len(module.read_text().splitlines()) for module in MODULES}
-    assert {module.name: count for module, count in lines.items() if count > 400} == {}
-
-
 def _project(folder: Path = ROOT) -> dict[str, Any]:
     with (folder / "pyproject.toml").open("rb") as file:
         project: dict[str, Any] = tomllib.load(file)["project"]
