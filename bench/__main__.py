@@ -36,7 +36,7 @@ OTHERS = ("profile", "guards")
 
 
 def run_scenario(name: str, sizes: Sizes) -> list[Row]:
-    module = importlib.import_module(f"bench.{SCENARIOS[name]}")
+    module = importlib.import_module(f"bench.scenarios.{SCENARIOS[name]}")
     rows: list[Row] = module.measure(sizes.blocks) if name == "latency" else module.run(sizes)
     return rows
 

@@ -17,7 +17,7 @@ from bench import watch
 from bench.document import write_section
 from bench.load import KIND, PAYLOAD, Sizes, timed
 from bench.machine import empty_folder
-from bench.working import fill, work_off
+from bench.scenarios.working import fill, work_off
 from outlast import Outlast, Settings
 from outlast.store.sqlite.statements import FOLDERS
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import detecting, figures, load, putback, reruns, resting
+from bench import figures, load
+from bench.scenarios import detecting, putback, reruns, resting
 from outlast import Outlast, Settings
 from tests.bench.test_scenarios import TINY
 

@@ -6,8 +6,9 @@ from typing import Any
 import apsw
 import pytest
 
-from bench import putback, raw, working
+from bench import raw
 from bench.load import KIND, PAYLOAD, PAYLOAD_TEXT, RESULT, RESULT_TEXT, new_ids
+from bench.scenarios import putback, working
 from outlast import Outlast
 
 TABLES = ("tasks", "transitions")

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
-from bench import figures, processes
+from bench import figures
 from bench.load import Sizes
-from bench.working import BATCH
+from bench.scenarios import processes
+from bench.scenarios.working import BATCH
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +29,8 @@ TINY = Sizes(
     ],
 )  # fmt: skip
 def test_a_scenario_gives_rows_with_figures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module(f"bench.{name}")
-    monkeypatch.setattr(f"bench.{name}.QUICK", TINY, raising=False)
+    module = importlib.import_module(f"bench.scenarios.{name}")
+    monkeypatch.setattr(f"bench.scenarios.{name}.QUICK", TINY, raising=False)
     rows = module.run(TINY)
     assert rows
     for row in rows:

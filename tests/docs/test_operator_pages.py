@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -195,44 +196,56 @@ def test_the_limits_of_scope_are_listed_with_what_there_is_instead() -> None:
     assert _says(boundary, "the queue", "moves a task makes", "workers", "supervise processes")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_setting_that_a_page_for_operators_names_exists(page: Path) -> None:
+def test_every_setting_that_a_page_for_operators_names_exists() -> None:
+    words = [(name_of(page), word) for page in PAGES for word in spans(prose(page))]
+    variables = [(page, word) for page, word in words if re.match(r"OUTLAST_[A-Z_]", word)]
+    assigned = [
+        (page, word) for page, word in words if re.fullmatch(r"[a-z]+(_[a-z]+)+ = .+", word)
+    ]
+    assert variables
+    assert assigned
     known = SETTINGS | {"settings", "store", "debug"}
-    for word in spans(prose(page)):
-        variable = re.match(r"OUTLAST_([A-Z_]+)", word)
-        if variable:
-            assert variable[1].lower() in known, word
-        assigned = re.fullmatch(r"([a-z]+(?:_[a-z]+)+) = .+", word)
-        if assigned:
-            assert assigned[1] in SETTINGS, word
+    unknown = [
+        (page, word)
+        for page, word in variables
+        if re.sub(r"OUTLAST_([A-Z_]+).*", r"\1", word).lower() not in known
+    ]
+    unknown += [(page, word) for page, word in assigned if word.split(" = ")[0] not in SETTINGS]
+    assert unknown == []
 
 
-def _checked_call(words: list[str], where: str) -> None:
-    """The words lead to a command, and its options are its own."""
+def _unknown_in(words: list[str]) -> list[str]:
+    """What of a call does not exist: its command, or else options that the command has not."""
     context, path = click.Context(cli), ["outlast"]
     command: click.Command = cli
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words[0])
-        assert found is not None, f"{where}: {' '.join(path)} {words[0]}"
+        if found is None:
+            return [f"{' '.join(path)} {words[0]}"]
         command, path, words = found, [*path, words[0]], words[1:]
-    for word in words:
-        if word.startswith("--") and word != "--":
-            known = options_of(command) | {"--help"}
-            assert word.split("=")[0] in known, f"{where}: {' '.join(path)} {word}"
+    known = options_of(command) | {"--help"}
+    options = [word for word in words if word.startswith("--") and word != "--"]
+    return [f"{' '.join(path)} {word}" for word in options if word.split("=")[0] not in known]
 
 
-@pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_every_command_on_a_page_is_one_with_options_it_has(page: Path) -> None:
+def _calls_on(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """Where a page calls the command line, and the words of each call."""
     for block in blocks(page, "console"):
         for line in block.text.splitlines():
             if line.startswith("$ outlast "):
                 words = shlex.split(line.removeprefix("$ outlast "), comments=True)
-                _checked_call(words, f"{name_of(page)}:{block.line}")
+                yield f"{name_of(page)}:{block.line}", words
     for span in spans(prose(page)):
         if span.startswith("outlast ") and "…" not in span and "[" not in span and "|" not in span:
             words = shlex.split(span.removeprefix("outlast "))
             if words[0] != "lab" and "..." not in words:
-                _checked_call(words, name_of(page))
+                yield name_of(page), words
+
+
+def test_every_command_on_a_page_is_one_with_options_it_has() -> None:
+    calls = [call for page in pages() for call in _calls_on(page)]
+    assert len(calls) > 20
+    assert [f"{where}: {one}" for where, words in calls for one in _unknown_in(words)] == []
 
 
 @pytest.mark.proves("DOC-09")

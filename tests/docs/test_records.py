@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,20 @@ RECORD_FILES = sorted(path for path in RECORDS.glob("*.md") if path.name != "REA
 PHASES = ["Integrity", "Recovery", "Heartbeat", "Integration", "Tests"]
 
 
-@pytest.mark.parametrize("page", RECORD_FILES, ids=name_of)
-def test_a_record_tells_context_decision_measurement_and_consequences(page: Path) -> None:
+def missing_from(page: Path) -> Iterator[str]:
     number = int(page.name[:4])
-    assert page.read_text(encoding="utf-8").startswith(f"# {number}. ")
+    if not page.read_text(encoding="utf-8").startswith(f"# {number}. "):
+        yield f"{name_of(page)}: its number"
     for title in ("Context", "Decision", "Measured", "Consequences"):
-        assert section(page, title)
+        try:
+            section(page, title)
+        except AssertionError as error:
+            yield f"{name_of(page)}: {error}"
+
+
+def test_a_record_tells_context_decision_measurement_and_consequences() -> None:
+    assert RECORD_FILES
+    assert [missing for page in RECORD_FILES for missing in missing_from(page)] == []
 
 
 def test_records_are_numbered_and_all_are_in_the_index_which_names_those_that_were_replaced() -> (

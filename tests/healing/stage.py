@@ -129,3 +129,13 @@ def of_pid(found: list[WorkerInfo], pid: int) -> WorkerInfo:
     """The one worker of a process."""
     (one,) = [each for each in found if each.pid == pid]
     return one
+
+
+class Seconds:
+    """The detector's own clock: how much time it thinks has passed between its looks."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now

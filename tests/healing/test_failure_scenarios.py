@@ -7,7 +7,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.testing import ManualClock
-from tests.crash.working import stopped
+from tests.crash.workers.working import stopped
 from tests.healing.stage import Holder, add_lock, lock_names, moves_to_another_host
 from tests.store.hand import Hand
 from tests.support.foreign import assert_sound

@@ -11,7 +11,7 @@ import pytest
 
 from outlast import Outlast
 from tests.cli.shell import command, environment
-from tests.crash.working import WorkerChild, until
+from tests.crash.workers.working import WorkerChild, until
 from tests.metrics.reading import Scraped, assert_exposition_is_sound, scraped
 from tests.support.foreign import foreign_rows
 

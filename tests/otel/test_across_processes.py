@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.working import until
+from tests.crash.workers.working import until
 from tests.support.children import Child
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast
+from outlast import Outlast, ReportDocument
 from outlast.testing import ManualClock
 from tests.recovery.stage import by_hand
 from tests.support.children import Child
@@ -61,3 +61,9 @@ def crashed_store(make_app: Make, clock: ManualClock, **settings: Any) -> Outlas
     assert len(lost(app.path, "worker-002", clock, "spent", "stubborn")) == 2
     clock.advance("1m")
     return app
+
+
+def report_of(app: Outlast, **page: int) -> ReportDocument:
+    found = app.recovery_report(**page)
+    assert found is not None
+    return found

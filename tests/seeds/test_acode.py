@@ -13,7 +13,7 @@ import pytest
 from outlast import Outlast, Settings, WorkerState
 from outlast.domain.lifecycle import Cause, Outcome, RecoveryAction, Status, decide
 from outlast.testing import ManualClock
-from tests.crash.working import WorkerChild, looking, status_is, until
+from tests.crash.workers.working import WorkerChild, looking, status_is, until
 from tests.domain.situations import situation
 from tests.seeds.crashing import claims_and_waits, copy_of, crash, facts
 from tests.store.hand import Hand, everything

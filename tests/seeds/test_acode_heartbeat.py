@@ -13,7 +13,14 @@ import pytest
 from outlast import Outlast, Settings, WorkerInfo
 from outlast.maintenance.loop import MaintenanceLoop
 from outlast.testing import ManualClock
-from tests.crash.working import WorkerChild, looking, named, status_is, until, write_lock_held
+from tests.crash.workers.working import (
+    WorkerChild,
+    looking,
+    named,
+    status_is,
+    until,
+    write_lock_held,
+)
 from tests.seeds.crashing import copy_of, crash, facts, moved_to_another_host
 from tests.support.recovery_validator import validated
 

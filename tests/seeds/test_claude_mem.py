@@ -14,7 +14,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.testing import ManualClock
-from tests.crash.working import WorkerChild, looking, status_is, until
+from tests.crash.workers.working import WorkerChild, looking, status_is, until
 from tests.store.hand import Hand
 from tests.support.children import Child
 from tests.support.foreign import assert_sound

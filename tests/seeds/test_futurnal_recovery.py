@@ -14,7 +14,7 @@ import pytest
 from outlast import Outlast
 from outlast.maintenance.recovery import recover
 from outlast.store.session import Session
-from tests.crash.working import WorkerChild
+from tests.crash.workers.working import WorkerChild
 from tests.seeds.crashing import POISON, copy_of, crash, facts, markers
 from tests.support.children import Child
 from tests.support.forge import Forge

@@ -18,7 +18,7 @@ import pytest
 from outlast import DatabaseError, LeaseLost, LockHeld, LockLost, Outlast, Settings, StoreError
 from outlast.testing import ManualClock
 from tests.cli.shell import piped
-from tests.crash.working import until
+from tests.crash.workers.working import until
 from tests.seeds.crashing import crash, facts
 from tests.store.hand import Hand
 from tests.support.children import Child

@@ -16,9 +16,9 @@ from outlast.worker.dispatcher import LAST_WORDS_SECONDS, Dispatcher
 from outlast.worker.job import Job
 from outlast.worker.jobs import proof_of
 from outlast.worker.messages import News
-from tests.engine import isolated_jobs
 from tests.store.hand import Hand
 from tests.support.foreign import foreign_rows
+from tests.worker.isolation import isolated_jobs
 
 ENTRY = "INSERT INTO paid VALUES (?)"
 
