@@ -16,6 +16,7 @@ from bench.results import Row
 SCENARIOS: Mapping[str, str] = {
     "enqueue": "singly",
     "callers": "callers",
+    "burning": "burning",
     "bulk": "bulk",
     "working": "working",
     "processes": "processes",
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no benchmark {unknown[0]!r}; there are: {', '.join(known)}")
     if given.quick and given.write:
         parser.error("--quick is for trying things; its figures are not kept")
-    # Healing says whom it buried; a benchmark buries thousands.
+    # Healing says who died; in a benchmark thousands do.
     logging.getLogger("outlast").setLevel(logging.ERROR)
     failed = [
         name

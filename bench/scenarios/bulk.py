@@ -45,7 +45,7 @@ def run(sizes: Sizes) -> list[Row]:
             ratio=found.median,
             low=found.low,
             high=found.high,
-            at_least=0.5,
+            at_least=0.7,
             aim=0.8,
             note="raw is given ids and JSON ready-made; ours makes, checks and sums both",
         )

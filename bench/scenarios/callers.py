@@ -91,8 +91,8 @@ def run(sizes: Sizes) -> list[Row]:
     measured = contestants(sizes.callers, sizes.singly)
     rates = measure(measured, sizes.blocks, warm_up, sizes.rounds)
     return [
-        row(rates, "threads", f"enqueue from {THREADS} threads", 2.5, 4),
-        row(rates, "coroutines", f"enqueue from {COROUTINES} coroutines", 6, 15),
+        row(rates, "threads", f"enqueue from {THREADS} threads", 3, 4),
+        row(rates, "coroutines", f"enqueue from {COROUTINES} coroutines", 11, 15),
     ]
 
 

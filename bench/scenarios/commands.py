@@ -14,7 +14,7 @@ from bench.scenarios.footprint import ENVIRONMENT
 from outlast import Outlast
 
 BARE = "bare"
-BOUNDS = {"outlast --help": 150, "outlast health --json": 250}
+BOUNDS = {"outlast --help": 60, "outlast health --json": 250}
 
 
 def spent_ms(command: list[str]) -> float:

@@ -129,7 +129,7 @@ def run(sizes: Sizes) -> list[Row]:
             ratio=found.median,
             low=found.low,
             high=found.high,
-            at_least=0.85,
+            at_least=0.8,
             aim=1.05,
         ),
         Row(

@@ -128,7 +128,7 @@ def put_back(count: int, blocks: int) -> list[Row]:
             ratio=found.median,
             low=found.low,
             high=found.high,
-            at_least=3,
+            at_least=4,
             aim=1.5,
             higher_is_better=False,
             note=f"times the raw time; the check of the file afterwards is apart: {check}",

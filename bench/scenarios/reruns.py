@@ -1,6 +1,6 @@
 """From `kill -9` of a worker to its task's running again in an idle worker of another process.
 
-Two workers, each a process of its own with its clerk; the one that took the task is killed while
+Two workers, each a process of its own with its store process; the one that took the task is killed while
 its handler is at it. All times are on the clock that processes share: the kill is noted before the
 signal is sent, the start by the handler itself.
 """
@@ -78,7 +78,7 @@ class Crew:
         self._wait_until(lambda: self._serving() >= self._workers.keys())
 
     def _serving(self) -> set[int]:
-        """A worker's row says what it serves once its clerk has beaten."""
+        """A worker's row says what it serves once its store process has beaten."""
         return {one.pid for one in self._app.workers() if one.serves is not None}
 
     def _wait_until(self, holds: Callable[[], bool]) -> None:

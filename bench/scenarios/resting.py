@@ -74,14 +74,14 @@ def _heard(child: "subprocess.Popen[str]", word: str, times: int = 1) -> None:
 
 
 def crew_of(child: "subprocess.Popen[str]") -> list[int]:
-    """The worker and its clerk."""
+    """The worker and its store process."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         listed = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
         if listed:
             return [child.pid, *map(int, listed)]
         time.sleep(0.05)
-    raise TimeoutError("the worker has no clerk")
+    raise TimeoutError("the worker has no store process")
 
 
 def pss_mb(pids: list[int]) -> float:
@@ -169,7 +169,7 @@ def run(sizes: Sizes) -> list[Row]:
     waits = summary([_in_a_folder(waiting_ms) for _ in range(sizes.blocks)])
     return [
         row("longest wait for the write lock, seven handlers burning", waits, "ms", (100, 20)),
-        row("memory of an idle worker and its clerk", memory, "MB", (45, 30)),
+        row("memory of an idle worker and its store process", memory, "MB", (45, 30)),
         row("processor time of an idle worker", cpu, "%", (0.5, None)),
         row("the same with 50 leases, a beat a second", beats, "%", (0.5, None)),
     ]

@@ -107,7 +107,7 @@ def run(sizes: Sizes) -> list[Row]:
             ratio=found.median,
             low=found.low,
             high=found.high,
-            at_least=0.75,
+            at_least=0.65,
             aim=0.95,
         )
     ]

@@ -89,6 +89,6 @@ def row(rates: Rates, what: str, kind: str) -> Row:
         ratio=found.median,
         low=found.low,
         high=found.high,
-        at_least=0.45,
+        at_least=0.55,
         aim=0.7,
     )

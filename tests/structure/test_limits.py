@@ -19,7 +19,7 @@ LONGER = {
     "domain/recovery_report.py: document",
     "store/ops/claim/claim.py: _exchange",
     "store/ops/recovery/healer.py: _in_batches",
-    "store/ops/recovery/healer.py: bury",
+    "store/ops/recovery/healer.py: end_dead_worker",
     "store/ops/recovery/run_rows.py: report_of",
     "store/ops/settle.py: _move_set",
     "store/sqlite/open.py: _open_to_serve",
