@@ -1,8 +1,8 @@
 """From `kill -9` of a worker to its task's running again in an idle worker of another process.
 
-Two workers, each a process of its own with its store process; the one that took the task is killed while
-its handler is at it. All times are on the clock that processes share: the kill is noted before the
-signal is sent, the start by the handler itself.
+Two workers, each a process of its own with its store process; the one that took the task is killed
+while its handler is at it. All times are on the clock that processes share: the kill is noted
+before the signal is sent, the start by the handler itself.
 """
 
 import os

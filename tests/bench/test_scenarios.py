@@ -60,7 +60,7 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_listed(
 ) -> None:
     with pytest.raises(SystemExit):
         command.main(["enqueu"])
-    assert "there are: enqueue, callers, bulk" in capsys.readouterr().err
+    assert "there are: enqueue, callers, burning, bulk" in capsys.readouterr().err
 
 
 def test_quick_figures_are_never_kept(capsys: pytest.CaptureFixture[str]) -> None:
