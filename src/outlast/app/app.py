@@ -28,7 +28,6 @@ from outlast.logs import Log
 from outlast.logs import logger as our_logger
 from outlast.maintenance.healing import Recovery
 from outlast.settings import Settings
-from outlast.store.opening import Backend
 from outlast.store.records import FlushResult, Statement
 from outlast.tasks import enqueue, settle
 from outlast.tasks.checked_enqueue import CheckedEnqueue, Given, checked_payloads
@@ -36,6 +35,7 @@ from outlast.tasks.functions import Functions
 from outlast.tasks.registering import Registering
 
 if TYPE_CHECKING:
+    from outlast.store.opening import Backend
     from outlast.worker.worker import Worker
 
 
@@ -271,12 +271,13 @@ def handle_on(
     """How a store will be opened; nothing is touched yet."""
     log = our_logger() if logger is None else Log(logger, {})
     path = database_path(target)
-    return StoreHandle(backend(), path, settings, clock, recovery, log=log, is_guest=is_guest)
+    return StoreHandle(backend, path, settings, clock, recovery, log=log, is_guest=is_guest)
 
 
-def backend() -> Backend:
+def backend() -> "Backend":
     """What opens the stores of this process."""
-    # Half of the cost of an import, paid only by programs that make such an object.
+    # Half of the cost of an import, paid when a store is first opened; that imports all of the
+    # store at once, so that no operation on it has to read a module's file later.
     from outlast.store.opening import registry
 
     return registry

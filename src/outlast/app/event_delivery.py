@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from outlast.domain.budgets import Backoff
 from outlast.domain.events import MISSED, Cursor, Event, Page, Place
@@ -21,9 +21,11 @@ from outlast.host.waker import Waker
 from outlast.logs import about
 from outlast.probes import probe
 from outlast.store.change_watch import POLL_SECONDS
-from outlast.store.engine import Turn
 from outlast.store.future import Listener
 from outlast.store.session import Session
+
+if TYPE_CHECKING:
+    from outlast.store.engine import Turn
 
 OnError = Literal["retry", "skip", "stop"]
 
@@ -159,7 +161,7 @@ class Delivery:
                 self._moved.notify_all()
             self._waker.close()
 
-    def _turn(self) -> Turn | None:
+    def _turn(self) -> "Turn | None":
         """Wait until nobody else delivers under the name; then go on where the last one was."""
         name = self._terms.name
         if name is None:
@@ -174,7 +176,7 @@ class Delivery:
             self._stopping.wait(TURN_SECONDS)
         raise _Over
 
-    def _turn_now(self, name: str) -> Turn | None:
+    def _turn_now(self, name: str) -> "Turn | None":
         turn = self._store.events.turn(name)
         try:
             at = self._still_subscribed(name)

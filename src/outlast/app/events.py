@@ -4,6 +4,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from outlast.app.event_delivery import NEEDS_A_LOOP, OnError, Terms, Wanted
 from outlast.app.handle import StoreHandle
@@ -22,7 +23,9 @@ from outlast.domain.events import (
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.errors import InvalidInput
 from outlast.store.change_watch import POLL_SECONDS
-from outlast.store.store import Store
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 MAX_EVENTS = 100_000
 READ_AT_ONCE = 1000
@@ -170,7 +173,7 @@ def begin_subscription(
     return Subscription(session, tell, terms, start)
 
 
-def reached(reads: Store, place: Cursor) -> Cursor:
+def reached(reads: "Store", place: Cursor) -> Cursor:
     """A place that was given, unless it lies behind the end and so is of another store."""
     end = reads.events.end()
     if not end.reaches(place):
@@ -179,7 +182,7 @@ def reached(reads: Store, place: Cursor) -> Cursor:
 
 
 def stream(
-    reads: Store, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
+    reads: "Store", start: Cursor, wanted: Wanted, now: Callable[[], Instant]
 ) -> Iterator[Event]:
     """Every wanted event behind a place, up to where the stream ends now."""
     while True:
@@ -191,7 +194,7 @@ def stream(
 
 
 def _followed(
-    reads: Store, start: Cursor, wanted: Wanted, now: Callable[[], Instant]
+    reads: "Store", start: Cursor, wanted: Wanted, now: Callable[[], Instant]
 ) -> Iterator[Event]:
     with closing(reads.news_listener()) as listener:
         while True:

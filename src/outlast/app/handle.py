@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outlast.app.lock_renewal import let_all_go
 from outlast.clock import Clock, Instant, SystemClock
@@ -23,12 +24,14 @@ from outlast.maintenance.loop import MaintenanceLoop
 from outlast.maintenance.recovery import recover
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
-from outlast.store.opening import Backend
 from outlast.store.records import Batch
 from outlast.store.session import Session, policy_of
-from outlast.store.store import Store
 from outlast.tasks.settle import release_all
 from outlast.tasks.tracing import Tracing
+
+if TYPE_CHECKING:
+    from outlast.store.opening import Backend
+    from outlast.store.store import Store
 
 
 class StoreHandle:
@@ -36,7 +39,7 @@ class StoreHandle:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: Callable[[], "Backend"],
         path: Path,
         settings: Settings | None,
         clock: Clock | None,
@@ -108,7 +111,7 @@ class StoreHandle:
             " to it; find out who did that, then call close() or open() to begin anew"
         )
 
-    def look(self) -> Store:
+    def look(self) -> "Store":
         """The store, opened in whatever way it is, or else only to look."""
         self._leave_the_parents_behind()
         session, looking = self._session, self._looking
@@ -124,7 +127,7 @@ class StoreHandle:
             if self._looking is not None and not self._looking.closed:
                 return self._looking
             self._drop()
-            self._looking = self._backend.look(self._real_path(), self.settings)
+            self._looking = self._backend().look(self._real_path(), self.settings)
             if self._looking.recovery.orphans_are_there(
                 self.now(), self.settings.patience, policy_of(self.settings)
             ):
@@ -145,7 +148,7 @@ class StoreHandle:
         """Bring the schema up to date by hand."""
         self._leave_the_parents_behind()
         with self._mutex:
-            return self._backend.migrate(self._real_path(), self.settings, self.now())
+            return self._backend().migrate(self._real_path(), self.settings, self.now())
 
     def close(self, error: BaseException | None = None) -> None:
         """Give back every lease that is still out, and leave the store.
@@ -191,7 +194,7 @@ class StoreHandle:
         if loading is not None:
             # A module that enqueues where it is loaded would do so in each handler's process.
             loading.refuse_while_loading()
-        store = self._backend.serve(self._real_path(), self.settings, self.now())
+        store = self._backend().serve(self._real_path(), self.settings, self.now())
         session = Session(store, self._clock, self.settings, self._log, tell=tell)
         session.is_guest = self._is_guest
         try:
@@ -203,7 +206,7 @@ class StoreHandle:
             self._maintenance = maintenance
             maintenance.start()
         except BaseException as error:
-            self._backend.leave(store, self.now())
+            self._backend().leave(store, self.now())
             if isinstance(error, OutlastError) and not isinstance(error, StoreBusy):
                 raise RecoveryFailed(
                     f"{self._path} could not be made ready: {error}; nothing was handed out"
@@ -219,10 +222,10 @@ class StoreHandle:
             maintenance.stop()
         if session is not None:
             session.ended = True
-            self._backend.leave(session.store, self.now())
+            self._backend().leave(session.store, self.now())
         looking, self._looking = self._looking, None
         if looking is not None:
-            self._backend.leave(looking, self.now())
+            self._backend().leave(looking, self.now())
 
     def _real_path(self) -> Path:
         """Links are followed once, so that every name of a file leads to the same side folder."""

@@ -24,7 +24,7 @@ from outlast.domain.operator_acts import (
 from outlast.domain.status_words import status_named
 from outlast.domain.task import Task
 from outlast.errors import InvalidInput, PayloadDamaged
-from outlast.store.ops.operators import Done, Order
+from outlast.store.orders import Done, Order
 from outlast.store.session import Session
 from outlast.tasks import enqueue, settle
 

@@ -2,16 +2,18 @@
 
 from collections import deque
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from outlast.domain.task import Task, Waits
-from outlast.store.ops.listing import Listing
+
+if TYPE_CHECKING:
+    from outlast.store.ops.listing import Listing
 
 
 class Snapshot:
     """An iterator over tasks of one moment; reading it to its end closes it, as `with` does."""
 
-    def __init__(self, listing: Listing, waits: Waits) -> None:
+    def __init__(self, listing: "Listing", waits: Waits) -> None:
         self._listing = listing
         self._waits = waits
         self._ready: deque[Task] = deque()

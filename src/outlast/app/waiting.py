@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.app import claim
 from outlast.app.lease import Lease
@@ -15,7 +15,9 @@ from outlast.errors import TaskCancelled, TaskFailed, TaskNotFound
 from outlast.store.change_watch import ChangeWatch
 from outlast.store.records import ClaimRequest
 from outlast.store.session import Session
-from outlast.store.store import Store
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 
 def work_watch(session: Session, timeout_seconds: float) -> ChangeWatch:
@@ -43,7 +45,7 @@ def claim_when_ready(
 
 
 def wait_for(
-    reads: Store, task_id: str, timeout: Duration | None, clock: Callable[[], Instant]
+    reads: "Store", task_id: str, timeout: Duration | None, clock: Callable[[], Instant]
 ) -> Any:
     """The result of a task once it has one; raises what became of it instead."""
     watch = ChangeWatch(reads, timeout_seconds(timeout))
@@ -58,7 +60,7 @@ def wait_for(
                 pass
 
 
-def ended_among(reads: Store, task_ids: Sequence[str]) -> list[str]:
+def ended_among(reads: "Store", task_ids: Sequence[str]) -> list[str]:
     """Those of these tasks that will not change any more."""
     return reads.tasks.ended_among(task_ids) if task_ids else []
 
@@ -68,7 +70,7 @@ def timeout_seconds(timeout: Duration | None) -> float | None:
     return None if timeout is None else duration_ms(timeout, "timeout") / 1000
 
 
-def too_late(reads: Store, task_id: str, timeout: Duration | None, now: Instant) -> TimeoutError:
+def too_late(reads: "Store", task_id: str, timeout: Duration | None, now: Instant) -> TimeoutError:
     """The error of one who waited long enough; the task itself is as it was."""
     task = reads.tasks.get(task_id)
     reason = "" if task is None else f" ({why(reads, task, now)})"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from outlast.clock import Instant
 from outlast.domain.budgets import attempt_limit, attempts_spent
@@ -11,7 +12,9 @@ from outlast.domain.task import Move, Task
 from outlast.domain.worker import WorkerInfo, WorkerState
 from outlast.host import kernel
 from outlast.store.records import Holder
-from outlast.store.store import Store
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 PATIENCE = Patience(stale_ms=90_000, grace_ms=10_000)
 SHOWN_CHARACTERS = 200
@@ -22,7 +25,7 @@ _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (0, "s"))
 
 
 def why(
-    store: Store,
+    store: "Store",
     task: Task,
     now: Instant,
     patience: Patience = PATIENCE,
@@ -38,7 +41,7 @@ def why(
 
 
 def _why_running(
-    store: Store, task: Task, now: Instant, patience: Patience, is_spared: bool
+    store: "Store", task: Task, now: Instant, patience: Patience, is_spared: bool
 ) -> str:
     holder = store.workers.holder_of(task, now, patience)
     text = f"running, attempt {task.attempt}"
@@ -72,7 +75,7 @@ def _holder(holder: Holder) -> str:
     return f"worker {holder.name} ({', '.join(fact for fact in facts if fact)})"
 
 
-def _why_pending(store: Store, task: Task, now: Instant, patience: Patience) -> str:
+def _why_pending(store: "Store", task: Task, now: Instant, patience: Patience) -> str:
     is_due = task.not_before is None or task.not_before.timestamp() * 1000 <= now.utc_ms
     if task.parked is Parked.DELAY and task.not_before is not None and not is_due:
         return f"delayed until {_millisecond(task.not_before)}{_after_its_past(task)}"
@@ -94,7 +97,7 @@ def _why_pending(store: Store, task: Task, now: Instant, patience: Patience) -> 
     return _why_not_claimed(store, task, living) + (f",{past}" if past else "")
 
 
-def _why_not_claimed(store: Store, task: Task, living: Sequence[WorkerInfo]) -> str:
+def _why_not_claimed(store: "Store", task: Task, living: Sequence[WorkerInfo]) -> str:
     """Who might take it comes first: where nobody does, its place in the line means nothing."""
     takers = [one for one in living if one.serves is None or _takes(one, task)]
     if not takers:
@@ -150,7 +153,7 @@ def _waited_for(takers: Sequence[WorkerInfo]) -> str:
     return f"{_worker(serving[0])}, which holds {_count(serving[0].task_count, 'task')},"
 
 
-def _why_final(store: Store, task: Task) -> str:
+def _why_final(store: "Store", task: Task) -> str:
     moves = store.tasks.history(task.id) or []
     last = moves[-1] if moves else None
     text = f"{task.status} at {_second(last.at)}" if last else str(task.status)

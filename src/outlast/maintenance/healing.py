@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from outlast.clock import Instant
 from outlast.domain.lifecycle import RecoveryAction
@@ -14,7 +14,9 @@ from outlast.domain.task import utc_of
 from outlast.errors import OutlastError
 from outlast.store.records import Batch, RecoveryPolicy
 from outlast.store.session import Session
-from outlast.store.store import Store
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 
 @record(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def heal(session: Session, tell: Callable[[Batch], None] | None = None) -> Recov
     )
 
 
-def recovery_stats(reads: Store, now: Instant, policy: RecoveryPolicy) -> RecoveryStats:
+def recovery_stats(reads: "Store", now: Instant, policy: RecoveryPolicy) -> RecoveryStats:
     """The figures that healing would have now; nothing is changed."""
     to = Counter(
         one.to

@@ -1,11 +1,14 @@
 """When to look at the store again: at a change, at a due time, or when the patience ends."""
 
 import time
+from typing import TYPE_CHECKING
 
 from outlast.clock import Instant
 from outlast.errors import StoreError
 from outlast.store.session import Session
-from outlast.store.store import Store
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 POLL_SECONDS = 0.2
 
@@ -18,7 +21,7 @@ class ChangeWatch:
     """
 
     def __init__(
-        self, reads: Store, timeout_seconds: float | None, session: Session | None = None
+        self, reads: "Store", timeout_seconds: float | None, session: Session | None = None
     ) -> None:
         self._reads = reads
         self._session = session

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from outlast.clock import Clock, Instant
 from outlast.domain.lifecycle import RecoveryAction
@@ -16,14 +16,16 @@ from outlast.errors import LeaseInherited, LeaseLost
 from outlast.logs import Log
 from outlast.settings import Settings
 from outlast.store.records import Batch, Claimed, Grant, RecoveryPolicy
-from outlast.store.store import Store
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 
 @dataclass(slots=True)
 class Session:
     """Everything the verbs of the engine need, passed along instead of looked up."""
 
-    store: Store
+    store: "Store"
     clock: Clock
     settings: Settings
     log: Log

@@ -1,6 +1,6 @@
 """Checkpoints of a running task: checked, encoded, and appended under its lease."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.domain import codec
 from outlast.domain.names import checked_id
@@ -9,8 +9,10 @@ from outlast.errors import InvalidInput, TaskNotFound
 from outlast.store.future import Future
 from outlast.store.records import Claimed, NewCheckpoint
 from outlast.store.session import Session
-from outlast.store.store import Store
 from outlast.tasks.ids import new_id
+
+if TYPE_CHECKING:
+    from outlast.store.store import Store
 
 
 def add(
@@ -27,7 +29,7 @@ def add(
     return session.store.checkpoints.add_soon(claimed.grant, claimed.task_id, new, session.now())
 
 
-def find(reads: Store, task_id: str | None, type: str | None, limit: int) -> list[Checkpoint]:
+def find(reads: "Store", task_id: str | None, type: str | None, limit: int) -> list[Checkpoint]:
     """A task's checkpoints in order; without a task, the newest of one type anywhere."""
     wanted = None if type is None else checked_type(type)
     if task_id is not None:

@@ -1,18 +1,18 @@
 """Operators' acts: the move, its row in the log and its entry in the audit are one transaction."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from outlast.clock import Instant
 from outlast.domain.events import PARKED, UNPARKED
-from outlast.domain.lifecycle import FINAL, Cause, Parked, Status, decide
+from outlast.domain.lifecycle import FINAL, Cause, Status, decide
 from outlast.domain.operator_acts import NOT_THERE, Act, AuditRecord, Signature, cause_of
 from outlast.errors import InvalidTransition, OutlastError, TaskNotFound
 from outlast.store.access import Access
-from outlast.store.new_tasks import NewTask
 from outlast.store.ops import audit, enqueue, settle
 from outlast.store.ops.events import add_event
 from outlast.store.ops.settle import Ending, TaskRow
+from outlast.store.orders import Done, Order
 from outlast.store.topics import ANYBODY
 from outlast.store.transaction import Transaction
 
@@ -25,26 +25,6 @@ _WAITING = {
     Act.PENDING: "unpark_task",
     Act.APPROVE: "approve_recovery",
 }
-
-
-class Order(NamedTuple):
-    """One act on one task; a final one is run anew as its clone."""
-
-    task_id: str
-    act: Act
-    parked: Parked = Parked.HOLD
-    clone: NewTask | None = None
-
-
-class Done(NamedTuple):
-    """What came of an order; `error` if the task had to be left as it is."""
-
-    task_id: str
-    was: str
-    became: str
-    is_changed: bool
-    new_id: str | None = None
-    error: OutlastError | None = None
 
 
 class Operators:
