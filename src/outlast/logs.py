@@ -4,7 +4,6 @@ Nothing is printed unless the program sets up a handler. Whatever stands in a li
 who reads it, and what a line is about stands in attributes of its record.
 """
 
-import json
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -74,6 +73,9 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
+        # Only programs that ask for this formatter need it.
+        import json
+
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         data: dict[str, Any] = {
             "at": at.replace("+00:00", "Z"),

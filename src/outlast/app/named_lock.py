@@ -1,7 +1,6 @@
 """A named lock in the hands of its user: taken, renewed, given back, and known to be lost."""
 
 import os
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -43,6 +42,9 @@ def wish_for(name: str, ttl: Duration, wait: Duration | None, holder: str | None
 
 
 def _this_process() -> str:
+    # Programs that never open a store need no sockets.
+    import socket
+
     return f"{socket.gethostname()}-{os.getpid()}"
 
 

@@ -1,7 +1,6 @@
 """Values to JSON text and back, within limits, and the checksums kept beside the text."""
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -161,9 +160,16 @@ def result_sum(task_id: str, result: str | None) -> int:
 
 def snapshot_sum(snapshot: str) -> str:
     """A checksum over a checkpoint's snapshot."""
-    return "sha256:" + hashlib.sha256(snapshot.encode()).hexdigest()
+    return _sha256(snapshot.encode())
 
 
 def request_hash(kind: str, payload: Any) -> str:
     """What an idempotency key stands for: the canonical JSON of kind and payload."""
-    return "sha256:" + hashlib.sha256(_canonical.encode([kind, payload])).hexdigest()
+    return _sha256(_canonical.encode([kind, payload]))
+
+
+def _sha256(data: bytes) -> str:
+    # It loads OpenSSL, which programs that only define tasks do not need.
+    from hashlib import sha256
+
+    return "sha256:" + sha256(data).hexdigest()

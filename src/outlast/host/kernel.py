@@ -3,11 +3,8 @@
 import fcntl
 import os
 import select
-import signal
-import socket
 import struct
 import time
-import uuid
 from collections.abc import Container, Iterable
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -62,6 +59,9 @@ def boot_id() -> str:
     text = read_text("/proc/sys/kernel/random/boot_id")
     if text:
         return text.strip()
+    # Only hosts without /proc come here, and the module takes long to import.
+    import uuid
+
     started_s = round(time.time() - time.monotonic(), -1)
     return f"{uuid.getnode():x}-{started_s:.0f}"
 
@@ -130,6 +130,9 @@ def pid_namespace() -> str:
 
 def this_process() -> ProcessIdentity:
     """The identity of the calling process, read afresh so that a forked child is itself."""
+    # Programs that never open a store need no sockets.
+    import socket
+
     pid = os.getpid()
     found = process_stat(pid)
     started = found[1] if found else int(time.time())
@@ -309,6 +312,9 @@ def die_with_parent(parent_pid: int) -> None:
     The kernel means the thread that forked, so this is for parents with a single one. Without such
     a kernel nothing happens, and the caller has to notice by other means.
     """
+    # Only processes that Outlast starts come here.
+    import signal
+
     with suppress(AttributeError):
         c_library().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent_pid:
