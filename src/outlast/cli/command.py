@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import update_wrapper
 from importlib import import_module
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -23,14 +22,14 @@ _SECONDS = re.compile(r"\d+(\.\d+)?")
 WATCH_SECONDS = 2.0
 
 
-@dataclass(slots=True)
 class Common:
     """What was said before or after a command's name; the later word wins."""
 
-    store: str | None = None
-    settings: str | None = None
-    as_json: bool = False
-    is_verbose: bool = False
+    def __init__(self) -> None:
+        self.store: str | None = None
+        self.settings: str | None = None
+        self.as_json = False
+        self.is_verbose = False
 
 
 def common_of(context: click.Context) -> Common:

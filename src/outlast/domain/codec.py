@@ -2,11 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 from zlib import crc32
-
-import msgspec
 
 from outlast.errors import PayloadRejected
 
@@ -19,22 +18,44 @@ _SURELY_SMALL = MAX_PAYLOAD_BYTES // 4
 # What opens so many brackets closes them, too.
 _SURELY_FLAT = 2 * MAX_DEPTH
 
-_encoder = msgspec.json.Encoder()
-_canonical = msgspec.json.Encoder(order="sorted")
-_decoder = msgspec.json.Decoder()
-_encode, _decode = _encoder.encode, _decoder.decode
-_encode_lines, _decode_lines = _encoder.encode_lines, _decoder.decode_lines
+# What the encoder, or the decoder of what it made, says of a value it cannot carry; the errors of
+# msgspec are ValueErrors.
+_REFUSALS = (RecursionError, TypeError, ValueError, OverflowError)
 
-# What the encoder, or the decoder of what it made, says of a value it cannot carry.
-_REFUSALS = (RecursionError, TypeError, ValueError, OverflowError, msgspec.DecodeError)
+Encode = Callable[[Any], bytes]
+Decode = Callable[[bytes | str], Any]
+
+
+# Importing msgspec takes a fifth of what making an Outlast object may take, and opening a store
+# imports it anyway: so it is imported by the functions that use it.
+@cache
+def _coders() -> tuple[Encode, Decode]:
+    from msgspec.json import Decoder, Encoder
+
+    return Encoder().encode, Decoder().decode
+
+
+@cache
+def _line_coders() -> tuple[Encode, Decode]:
+    from msgspec.json import Decoder, Encoder
+
+    return Encoder().encode_lines, Decoder().decode_lines
+
+
+@cache
+def _canonical() -> Encode:
+    from msgspec.json import Encoder
+
+    return Encoder(order="sorted").encode
 
 
 def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
     """The value as JSON text; refuses what JSON, or the limits, cannot hold."""
+    encode_value, decode_value = _coders()
     try:
-        raw = _encode(value)
+        raw = encode_value(value)
         # What comes back equal was plain JSON; only the rest needs a closer look.
-        is_plain = len(raw) <= max_bytes and _decode(raw) == value
+        is_plain = len(raw) <= max_bytes and decode_value(raw) == value
         if is_plain and len(raw) <= _SURELY_FLAT:
             return raw.decode()
     except RecursionError as error:
@@ -54,9 +75,10 @@ def encode(value: Any, name: str, max_bytes: int = MAX_PAYLOAD_BYTES) -> str:
 
 def encode_plain(values: list[Any]) -> list[str] | None:
     """The texts of many values at once; None if each needs a look of its own."""
+    encode_lines, decode_lines = _line_coders()
     try:
-        raw = _encode_lines(values)
-        is_plain = _decode_lines(raw) == values
+        raw = encode_lines(values)
+        is_plain = decode_lines(raw) == values
     except _REFUSALS:
         return None
     # An encoded line break is no line break, so each line is one value.
@@ -75,7 +97,7 @@ def encode_plain(values: list[Any]) -> list[str] | None:
 
 def decode(text: str) -> Any:
     """The value behind stored JSON text."""
-    return _decoder.decode(text)
+    return _coders()[1](text)
 
 
 def _refuse_silent_loss(root: Any, name: str) -> None:
@@ -96,6 +118,8 @@ def _refuse_silent_loss(root: Any, name: str) -> None:
 
 
 def _parts(value: Any) -> list[Any]:
+    import msgspec
+
     if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, list | tuple):
@@ -114,7 +138,7 @@ def _refuse_depth(raw: bytes, name: str) -> None:
     """Fewer brackets than the limit cannot nest deeper, which spares nearly every text the walk."""
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return
-    layer = [_decoder.decode(raw)]
+    layer = [_coders()[1](raw)]
     for _ in range(MAX_DEPTH + 1):
         layer = [child for value in layer for child in _parts(value)]
         if not layer:
@@ -127,10 +151,11 @@ def encode_payload(task_id: str, kind: str, payload: Any, name: str) -> tuple[st
     if payload is None:
         return None, payload_sum(task_id, kind, None)
     text = None
+    encode_value, decode_value = _coders()
     try:
         # What `encode` asks of most values, in one piece with the sum.
-        raw = _encode(payload)
-        if len(raw) <= _SURELY_FLAT and _decode(raw) == payload:
+        raw = encode_value(payload)
+        if len(raw) <= _SURELY_FLAT and decode_value(raw) == payload:
             text = raw.decode()
     except _REFUSALS:
         pass
@@ -165,7 +190,7 @@ def snapshot_sum(snapshot: str) -> str:
 
 def request_hash(kind: str, payload: Any) -> str:
     """What an idempotency key stands for: the canonical JSON of kind and payload."""
-    return _sha256(_canonical.encode([kind, payload]))
+    return _sha256(_canonical()([kind, payload]))
 
 
 def _sha256(data: bytes) -> str:

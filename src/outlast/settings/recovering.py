@@ -4,7 +4,6 @@ An operator's command knows nothing of what the program was told in its code. It
 the program holds for approval; so it goes by what the program left, unless it is told otherwise.
 """
 
-import json
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -18,6 +17,9 @@ def kept(settings: Settings) -> str:
     """What is left in the store."""
     values = {name: getattr(settings, name) for name in NAMES}
     values["recovery_action_by_kind"] = dict(settings.recovery_action_by_kind)
+    # Only who opens a store comes here.
+    import json
+
     return json.dumps(values, sort_keys=True)
 
 
@@ -25,6 +27,8 @@ def obeying(settings: Settings, given: Collection[str], left: str | None) -> Set
     """These settings with the recovery that was left, unless one of its own was given."""
     if left is None or not set(NAMES).isdisjoint(given):
         return settings
+    import json
+
     try:
         return replace(settings, **{name: json.loads(left)[name] for name in NAMES})
     except (ValueError, KeyError, TypeError, InvalidInput):

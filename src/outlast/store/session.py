@@ -1,7 +1,6 @@
 """One Outlast object's opening of a store: what it handed out, when it last healed, its process."""
 
 import os
-import random
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,13 @@ from outlast.store.records import Batch, Claimed, Grant, RecoveryPolicy
 
 if TYPE_CHECKING:
     from outlast.store.store import Store
+
+
+def _random() -> Callable[[], float]:
+    # Only who opens a store needs it.
+    from random import random
+
+    return random
 
 
 @dataclass(slots=True)
@@ -40,7 +46,7 @@ class Session:
     """What ends each subscription of this opening."""
     ended: bool = False
     mutex: threading.Lock = field(default_factory=threading.Lock)
-    jitter: Callable[[], float] = random.random
+    jitter: Callable[[], float] = field(default_factory=_random)
     """Spreads the waits before retries, from 0 to 1."""
     tell: Callable[[Batch], None] | None = None
     """Who hears how far the recovery at opening is."""

@@ -12,7 +12,6 @@ from outlast.domain.record import record
 from outlast.domain.size import Size, size_bytes
 from outlast.errors import InvalidInput
 from outlast.store.session import Session
-from outlast.tasks.arguments import Arguments, wants_context
 from outlast.tasks.enqueue import DEFAULT_QUEUE, MAX_PRIORITY, Options
 from outlast.tasks.tracing import Tracing
 
@@ -63,6 +62,9 @@ class TaskFunction(Generic[P, R]):
         self.kind = kind
         self.options = options
         self.is_async = inspect.iscoroutinefunction(fn)
+        # It needs msgspec, which programs without task functions can do without until they enqueue.
+        from outlast.tasks.arguments import Arguments, wants_context
+
         self.wants_context = wants_context(fn)
         self.family: Functions | None = None
         """The functions it is registered with."""
