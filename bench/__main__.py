@@ -27,6 +27,7 @@ SCENARIOS: Mapping[str, str] = {
     "guarding": "guarding",
     "detector": "detecting",
     "footprint": "footprint",
+    "opening": "opening",
     "peers": "against",
     "worker": "draining",
     "crew": "crew",

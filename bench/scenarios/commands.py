@@ -1,26 +1,18 @@
 """How long the command line takes to say something, over bare Python."""
 
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 from bench.load import Sizes
-from bench.machine import ROOT, empty_folder
+from bench.machine import empty_folder
 from bench.paired import rotated, summary
 from bench.results import Row
-from bench.scenarios.footprint import ENVIRONMENT
+from bench.starts import processor_ms
 from outlast import Outlast
 
 BARE = "bare"
 BOUNDS = {"outlast --help": 60, "outlast health --json": 250}
-
-
-def spent_ms(command: list[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run(command, check=False, cwd=ROOT, env=ENVIRONMENT, capture_output=True)
-    return (time.perf_counter() - began) * 1e3
 
 
 def run(sizes: Sizes) -> list[Row]:
@@ -44,7 +36,7 @@ def rows(sizes: Sizes, path: Path) -> list[Row]:
         times: dict[str, list[float]] = {name: [] for name in commands}
         for number in range(sizes.starts if block >= 0 else 1):
             for name in rotated(list(commands), number):
-                times[name].append(spent_ms(commands[name]))
+                times[name].append(processor_ms(commands[name]))
         if block >= 0:
             bare.append(statistics.median(times[BARE]))
             for name in BOUNDS:
@@ -64,5 +56,5 @@ def row(name: str, values: list[float], bare_ms: float) -> Row:
         at_least=BOUNDS[name],
         aim=None,
         higher_is_better=False,
-        note="milliseconds",
+        note="milliseconds of processor time",
     )

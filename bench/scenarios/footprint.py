@@ -1,18 +1,16 @@
 """What `import outlast` costs over bare Python, and the memory of a process with an idle store."""
 
-import os
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from bench.load import Sizes
 from bench.machine import ROOT, empty_folder
 from bench.paired import rotated, summary
 from bench.results import Row
+from bench.starts import ENVIRONMENT, processor_ms
 
-UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
 BARE = "pass"
 IMPORTING = "import outlast"
 MAKING = "import outlast; outlast.Outlast('work.db')"
@@ -24,18 +22,6 @@ with Outlast(sys.argv[1]) as app:
     {RESIDENT}
 """
 
-
-# Bytecode is written at the first start and measured from then on, as users have it.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != UNWRITTEN}
-
-
-def start_ms(program: str) -> float:
-    """Start an interpreter, run a program in it, and wait for its end."""
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, env=ENVIRONMENT)
-    return (time.perf_counter() - began) * 1e3
-
-
 Blocks = dict[str, list[float]]
 
 
@@ -46,7 +32,7 @@ def start_blocks(blocks: int, starts: int) -> Blocks:
         times: Blocks = {program: [] for program in found}
         for number in range(starts if block >= 0 else 2):
             for program in rotated(list(times), number):
-                times[program].append(start_ms(program))
+                times[program].append(processor_ms([sys.executable, "-c", program]))
         if block >= 0:
             bare = statistics.median(times[BARE])
             found[BARE].append(bare)
@@ -76,7 +62,7 @@ def run(sizes: Sizes) -> list[Row]:
     memory = summary(idle)
     return [
         start_row("import outlast, over bare Python", starts, IMPORTING, (80, 50)),
-        start_row("import outlast and make an Outlast object", starts, MAKING, (None, None)),
+        start_row("import outlast and make an Outlast object", starts, MAKING, (80, None)),
         Row(
             what="resident memory of an idle open store",
             ours=f"{memory.median:.0f} MB",
@@ -107,5 +93,5 @@ def start_row(
         at_least=at_least,
         aim=aim,
         higher_is_better=False,
-        note="milliseconds",
+        note="milliseconds of processor time",
     )

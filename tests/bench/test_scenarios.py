@@ -25,7 +25,7 @@ TINY = Sizes(
     "name",
     [
         "singly", "callers", "bulk", "working", "crowded", "putback", "guarding", "detecting",
-        "footprint",
+        "footprint", "opening", "commands",
     ],
 )  # fmt: skip
 def test_a_scenario_gives_rows_with_figures(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

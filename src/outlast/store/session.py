@@ -27,7 +27,7 @@ def _random() -> Callable[[], float]:
     return random
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Session:
     """Everything the verbs of the engine need, passed along instead of looked up."""
 

@@ -1,8 +1,6 @@
 """Text for terminals and pipes: what came from a store is made harmless here, on its way out."""
 
-import json
 import os
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +19,9 @@ safe = escaped
 
 def safe_json(value: Any, *, indent: int | None = None) -> str:
     """The value as JSON in plain ASCII, so that no text of a store can act on a terminal."""
+    # The help needs none of it.
+    import json
+
     return json.dumps(value, indent=indent, default=_plain)
 
 
@@ -103,6 +104,8 @@ def width_of(text: str) -> int:
 
 
 def _columns(one: str) -> int:
+    import unicodedata
+
     if unicodedata.combining(one):
         return 0
     return 2 if unicodedata.east_asian_width(one) in "WF" else 1
