@@ -70,7 +70,9 @@ def _newly(program: str, path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("program", "unneeded"), [(_OBJECT, NOT_FOR_AN_OBJECT), (_HELP, NOT_FOR_THE_HELP)]
+    ("program", "unneeded"),
+    [(_OBJECT, NOT_FOR_AN_OBJECT), (_HELP, NOT_FOR_THE_HELP)],
+    ids=["object", "help"],
 )
 def test_what_only_later_steps_need_is_not_imported(
     program: str, unneeded: set[str], tmp_path: Path

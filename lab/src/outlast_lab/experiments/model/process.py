@@ -269,7 +269,7 @@ class _Handle(StoreHandle):
         clock: Clock,
         jitter: Callable[[], float],
     ) -> None:
-        super().__init__(registry, path, settings, clock, None, log=QUIET)
+        super().__init__(lambda: registry, path, settings, clock, None, log=QUIET)
         self._jitter = jitter
         self._turnstile = _Turnstile(registry.pause)
         self.on_close: Callable[[], None] = lambda: None
