@@ -72,8 +72,10 @@ def as_statement(
 ) -> tuple[str, Sequence[Row], Row, list[list[str]]] | None:
     """The same as one statement, its rows and answers; None unless all are few, small and due,
     and have no ties to other rows."""
+    if not 0 < sum(map(len, map(_TASKS_OF, calls))) <= ROWS_AT_ONCE:
+        return None
     tasks = list(chain.from_iterable(map(_TASKS_OF, calls)))
-    if not 0 < len(tasks) <= ROWS_AT_ONCE or any(map(any, map(_MORE_THAN_A_ROW_OF, tasks))):
+    if any(map(any, map(_MORE_THAN_A_ROW_OF, tasks))):
         return None
     if max(map(len, filter(None, map(_PAYLOAD_OF, tasks))), default=0) > SURELY_INLINE:
         return None
