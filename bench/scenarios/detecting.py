@@ -19,7 +19,7 @@ from bench.machine import empty_folder
 from bench.paired import Ratio, summary
 from bench.results import Row
 from outlast import Outlast, Settings
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.maintenance.loop import MaintenanceLoop
 from outlast.store.session import Session
 from outlast.store.sqlite.presence.worker_lock_file import LockFile
@@ -68,8 +68,8 @@ class Staff:
         child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.descriptor])
         lock.close()
         self.alive.append(child)
-        here, now_ms = kernel.this_process(), time.time_ns() // 1_000_000
-        found = kernel.process_stat(child.pid)
+        here, now_ms = processes.this_process(), time.time_ns() // 1_000_000
+        found = processes.process_stat(child.pid)
         started = found[1] if found else 0
         return (
             incarnation, f"worker-{child.pid}", here.host, here.boot_id, child.pid, started,

@@ -195,12 +195,12 @@ def test_no_statement_reads_the_clock_but_the_one_for_writers_by_hand() -> None:
 
 
 NO_CORRECTION = """
-from outlast.host import kernel
-kernel.monotonic_offset_ms = lambda: 0
+from outlast.host import boot, processes
+boot.monotonic_offset_ms = lambda: 0
 """
 NO_START_TIMES = """
-from outlast.host import kernel
-kernel._boottime_offset_ticks = lambda: 0
+from outlast.host import boot, processes
+boot.boottime_offset_ticks = lambda: 0
 """
 WALL_CLOCK = """
 import time
@@ -218,14 +218,14 @@ def now(self):
 SystemClock.now = now
 """
 KNOWN_BY_NAME_AND_PID = """
-from outlast.host import kernel
+from outlast.host import boot, processes
 from outlast.domain.orphans import Judgement, Liveness
 from outlast.store.ops.recovery import orphans
 _real = orphans.judge
 ALIVE = Judgement(Liveness.ALIVE, "its pid is there")
 def judge(*given):
     return [
-        found._replace(judgement=ALIVE) if kernel.process_stat(found.peer.pid) else found
+        found._replace(judgement=ALIVE) if processes.process_stat(found.peer.pid) else found
         for found in _real(*given)
     ]
 orphans.judge = judge

@@ -3,7 +3,7 @@
 from time import monotonic_ns, time_ns
 from typing import NamedTuple, Protocol
 
-from outlast.host import kernel
+from outlast.host import boot
 
 
 class Instant(NamedTuple):
@@ -15,7 +15,7 @@ class Instant(NamedTuple):
 
 def boot_id() -> str:
     """The boot that the monotonic clock counts from: only within one do its times compare."""
-    return kernel.boot_id()
+    return boot.boot_id()
 
 
 # Spares the detour by which a named tuple is usually made.
@@ -34,7 +34,7 @@ class SystemClock:
     """The host's clocks. The monotonic one stands still while the machine sleeps."""
 
     def __init__(self) -> None:
-        self._offset_ms = kernel.monotonic_offset_ms()
+        self._offset_ms = boot.monotonic_offset_ms()
 
     def now(self) -> Instant:
         """The present moment."""

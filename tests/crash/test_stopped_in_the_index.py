@@ -30,12 +30,12 @@ TELLING_OF_A_COMMIT = ([120], "ffff")
 def _stands_in_the_index(path: str, locks: list[int], torn: str) -> None:
     import os
 
-    from outlast.host import kernel
+    from outlast.host import file_locks
     from tests.support.childside import hear, say
 
     index = os.open(f"{path}-shm", os.O_RDWR)
     for offset in locks:
-        kernel.lock_byte(index, offset)
+        file_locks.lock_byte(index, offset)
     in_second_copy, written = 48 + 8, bytes.fromhex(torn)
     as_it_was = os.pread(index, len(written), in_second_copy)
     os.pwrite(index, written, in_second_copy)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.host import kernel
+from outlast.host import polling, processes
 from outlast.store.presence import Peer
 from outlast.store.sqlite.presence.exits import MOST_WATCHED, ExitWatch
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -36,7 +36,7 @@ def mortal() -> Iterator[Child]:
 
 
 def peer_of(child: Child) -> Peer:
-    here, stat = kernel.this_process(), kernel.process_stat(child.pid)
+    here, stat = processes.this_process(), processes.process_stat(child.pid)
     assert stat is not None
     return Peer(
         "i", "w", here.boot_id, child.pid, stat[1], here.pid_namespace, "no.lock", 1, 0, 0, "h"
@@ -106,7 +106,7 @@ def test_a_fork_in_the_middle_of_a_question_leaves_the_child_able_to_begin_anew(
     if pid == 0:
         os._exit(0)
     descriptor = os.pidfd_open(pid)
-    kernel.wait_until_readable([descriptor], 10)
+    polling.wait_until_readable([descriptor], 10)
     has_ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
     if not has_ended:
         os.kill(pid, signal.SIGKILL)

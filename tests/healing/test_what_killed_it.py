@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.store.records import Grant
 from outlast.store.sqlite.presence.worker_lock_file import LockFile, read_begun
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -27,7 +27,7 @@ def lock_file(folder: Path) -> LockFile:
 
 def asleep() -> tuple[subprocess.Popen[bytes], int]:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    found = kernel.process_stat(process.pid)
+    found = processes.process_stat(process.pid)
     assert found is not None
     return process, found[1]
 
@@ -37,15 +37,15 @@ def test_the_signal_of_a_corpse_is_read_until_it_is_reaped(number: signal.Signal
     process, started = asleep()
     descriptor = os.pidfd_open(process.pid)
     try:
-        assert kernel.exit_signal(process.pid, started, descriptor) is None, "it lives"
+        assert processes.exit_signal(process.pid, started, descriptor) is None, "it lives"
         process.send_signal(number)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert kernel.exit_signal(process.pid, started) == number
-        assert kernel.exit_signal(process.pid, started + 100) is None, "somebody else's number"
+        assert processes.exit_signal(process.pid, started) == number
+        assert processes.exit_signal(process.pid, started + 100) is None, "somebody else's number"
         process.wait()
-        assert kernel.exit_signal(process.pid, started) is None
+        assert processes.exit_signal(process.pid, started) is None
         # Kernels before 6.15 have forgotten it by now.
-        assert kernel.exit_signal(process.pid, started, descriptor) in (number, None)
+        assert processes.exit_signal(process.pid, started, descriptor) in (number, None)
     finally:
         process.kill()
         process.wait()
@@ -54,10 +54,10 @@ def test_the_signal_of_a_corpse_is_read_until_it_is_reaped(number: signal.Signal
 
 def test_a_process_that_ended_by_itself_died_of_no_signal() -> None:
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(9)"])
-    found = kernel.process_stat(process.pid)
+    found = processes.process_stat(process.pid)
     assert found is not None
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert kernel.exit_signal(process.pid, found[1]) is None
+    assert processes.exit_signal(process.pid, found[1]) is None
     process.wait()
 
 

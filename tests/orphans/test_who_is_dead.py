@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.store.ops.recovery import loss_causes
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 from outlast.testing import ManualClock
@@ -64,7 +64,7 @@ def test_a_pid_that_passed_to_another_process_is_death(app: Outlast, hand: Hand)
 def test_a_process_that_is_there_is_never_buried_for_its_silence(
     app: Outlast, hand: Hand, clock: ManualClock
 ) -> None:
-    found = kernel.process_stat(os.getppid())
+    found = processes.process_stat(os.getppid())
     assert found is not None
     stranger(app, hand, pid=os.getppid(), pid_started=found[1])
     clock.advance(10 * ALL_PATIENCE_SECONDS)

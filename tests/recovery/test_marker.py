@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast import Outlast, RecoveryReport
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.store.sqlite.side_folder.session_marker import Session
 from outlast.testing import ManualClock
 from tests.recovery.stage import FROZEN, by_hand, crash, holder, rows, sessions_of
@@ -33,7 +33,7 @@ def test_a_marker_says_who_serves_since_when_and_the_database_says_the_same(
 ) -> None:
     app.open()
     (marker,) = sessions_of(database)
-    here = kernel.this_process()
+    here = processes.this_process()
     said = said_in(marker)
     assert said == {
         "incarnation": marker.stem,

@@ -10,7 +10,7 @@ from pathlib import Path
 from outlast.app.app import backend
 from outlast.clock import SystemClock
 from outlast.errors import OutlastError
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.logs import fields_of, logger
 from outlast.settings import Settings
 from outlast.store.records import Principal
@@ -41,7 +41,7 @@ def main(descriptor: int) -> None:
     begin = first_message(end, Begin)
     if begin is None:
         return
-    kernel.die_with_parent(begin.pid)
+    processes.die_with_parent(begin.pid)
     try:
         _serve(end, begin)
     except OutlastError as error:
@@ -55,7 +55,7 @@ def _serve(end: socket.socket, begin: Begin) -> None:
     session = Session(store, clock, settings, logger())
 
     def worker_is_running() -> bool:
-        found = kernel.process_stat(begin.pid)
+        found = processes.process_stat(begin.pid)
         return os.getppid() == begin.pid and (found is None or found[0] not in "TtZX")
 
     wire = Wire(end, Report)

@@ -10,7 +10,7 @@ from outlast.domain.lifecycle import MAX_RETRIES_EXCEEDED, RECOVERY, Parked, Sta
 from outlast.domain.orphans import Patience
 from outlast.domain.task import Move, Task
 from outlast.domain.worker import WorkerInfo, WorkerState
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.store.records import Holder
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _holder(holder: Holder) -> str:
     beat = f"beat {_span(holder.silent_ms)} ago"
     facts = [
         f"pid {holder.pid}",
-        "" if holder.host == kernel.this_process().host else f"on {holder.host}",
+        "" if holder.host == processes.this_process().host else f"on {holder.host}",
         "this process" if holder.is_this_process else "",
         beat if holder.state is WorkerState.ALIVE else f"{holder.state}, {beat}",
     ]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.host import kernel
+from outlast.host import proc_files
 
 CGROUPS = "/sys/fs/cgroup"
 # The kernel's number for the group that holds all others, and so for the machine.
@@ -25,7 +25,7 @@ class OomKills(NamedTuple):
 
 def peak_memory_bytes(pid: int | None = None) -> int | None:
     """The most memory a living process had resident, since its start or the last reset."""
-    for line in (kernel.read_text(f"/proc/{pid or 'self'}/status") or "").splitlines():
+    for line in (proc_files.read_text(f"/proc/{pid or 'self'}/status") or "").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     if pid is not None:
@@ -38,8 +38,8 @@ def peak_memory_bytes(pid: int | None = None) -> int | None:
 def oom_kills() -> OomKills | None:
     """How often this process's memory group, or else the machine, has killed for want of memory."""
     group = f"{CGROUPS}{own_group()}"
-    own = kernel.read_text(f"{group}/memory.events")
-    for line in (own or kernel.read_text("/proc/vmstat") or "").splitlines():
+    own = proc_files.read_text(f"{group}/memory.events")
+    for line in (own or proc_files.read_text("/proc/vmstat") or "").splitlines():
         if line.startswith("oom_kill "):
             return OomKills(_number(group) if own else _WHOLE_MACHINE, int(line.split()[1]))
     return None
@@ -55,7 +55,7 @@ def _number(group: str) -> int:
 
 def own_group() -> str:
     """The path of this process's group, as the unified hierarchy shows it to this process."""
-    return (kernel.read_text("/proc/self/cgroup") or "").partition("0::")[2].strip()
+    return (proc_files.read_text("/proc/self/cgroup") or "").partition("0::")[2].strip()
 
 
 def maxrss_bytes(maxrss: int) -> int:
@@ -75,7 +75,7 @@ def prefer_for_oom_kill() -> None:
     """Have a system that is out of memory end this process rather than an average one."""
     path = "/proc/self/oom_score_adj"
     try:
-        worse = min(int(kernel.read_text(path) or 0) + _OOM_SCORE_ADDED, 1000)
+        worse = min(int(proc_files.read_text(path) or 0) + _OOM_SCORE_ADDED, 1000)
         Path(path).write_text(str(worse), encoding="ascii")
     except (OSError, ValueError):
         return

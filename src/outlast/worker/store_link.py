@@ -15,7 +15,7 @@ import msgspec
 
 from outlast.clock import SystemClock
 from outlast.errors import OutlastError
-from outlast.host import kernel
+from outlast.host import polling
 from outlast.settings import Settings
 from outlast.store.records import Principal
 from outlast.store.session import Session
@@ -137,10 +137,10 @@ class StoreLink:
         until then; without a store process, only until the next one may be started."""
         if not self.is_up:
             until = max(now + 0.01, min(until, self.starts_at))
-            kernel.wait_until_readable([descriptor], until - now)
+            polling.wait_until_readable([descriptor], until - now)
             return
         ours = self.fileno()
-        kernel.wait_until_readable(
+        polling.wait_until_readable(
             [descriptor, ours], until - now, {ours} if self.has_unsent else ()
         )
 

@@ -1,6 +1,6 @@
 """When a store process looks for work: at once while there is some, else after a wake-up."""
 
-from outlast.host import kernel
+from outlast.host import polling
 from outlast.store.change_watch import ChangeWatch
 from outlast.store.future import Listener
 from outlast.store.session import Session
@@ -36,7 +36,7 @@ class WorkWaiter:
     def wait(self, seconds: float, descriptor: int, *, listens: bool) -> None:
         """Sleep until the descriptor has something to read, or a hint comes that is wanted."""
         if self._listener is None or not listens:
-            kernel.wait_until_readable([descriptor], seconds)
+            polling.wait_until_readable([descriptor], seconds)
         elif self._listener.wait(min(seconds, self._watch.pause_seconds()), descriptor):
             self.found_no_work = False
 

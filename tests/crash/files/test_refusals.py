@@ -20,7 +20,7 @@ from outlast import (
     StoreError,
     StoreUnwritable,
 )
-from outlast.host import kernel
+from outlast.host import mounts, proc_files
 from outlast.store.sqlite.connect import guard_version
 from tests.store.hand import engine_of
 from tests.support.children import Child
@@ -92,7 +92,7 @@ def test_a_store_of_a_later_outlast_is_refused(
 
 @pytest.mark.parametrize(("path", "kind"), [("/proc", "proc"), ("/proc/self", "proc")])
 def test_the_kernel_is_asked_for_the_file_system_of_a_path(path: str, kind: str) -> None:
-    assert kernel.filesystem_type(Path(path)) == kind
+    assert mounts.filesystem_type(Path(path)) == kind
 
 
 def test_a_name_that_begins_like_a_mount_point_is_not_inside_it(
@@ -102,10 +102,10 @@ def test_a_name_that_begins_like_a_mount_point_is_not_inside_it(
     (tmp_path / "disk2").mkdir()
     (tmp_path / "disk" / "inner").mkdir(parents=True)
     lines = [f"1 1 0:0 / / rw - ext4 x rw\n2 1 0:0 / {tmp_path}/disk rw - nfs4 x rw\n"]
-    monkeypatch.setattr(kernel, "read_text", lambda path: "".join(lines))
-    assert kernel.filesystem_type(tmp_path / "disk2") == "ext4"
-    assert kernel.filesystem_type(tmp_path / "disk") == "nfs4"
-    assert kernel.filesystem_type(tmp_path / "disk" / "inner") == "nfs4"
+    monkeypatch.setattr(proc_files, "read_text", lambda path: "".join(lines))
+    assert mounts.filesystem_type(tmp_path / "disk2") == "ext4"
+    assert mounts.filesystem_type(tmp_path / "disk") == "nfs4"
+    assert mounts.filesystem_type(tmp_path / "disk" / "inner") == "nfs4"
 
 
 @pytest.mark.proves("INT-34")
@@ -116,7 +116,7 @@ def test_a_network_file_system_is_refused(
     if use is _look:
         Outlast(database).open().close()
     before = _listing(database.parent)
-    monkeypatch.setattr("outlast.host.kernel.filesystem_type", lambda path: "nfs4")
+    monkeypatch.setattr("outlast.host.mounts.filesystem_type", lambda path: "nfs4")
     with pytest.raises(NetworkFilesystem, match="lies on nfs4"):
         use(Outlast(database))
     assert _listing(database.parent) == before
@@ -126,7 +126,7 @@ def test_a_network_file_system_is_refused(
 def test_a_network_file_system_can_be_allowed(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast.host.kernel.filesystem_type", lambda path: "nfs4")
+    monkeypatch.setattr("outlast.host.mounts.filesystem_type", lambda path: "nfs4")
     with Outlast(database, settings=Settings(allow_network_filesystem=True)) as app:
         app.enqueue("work")
 
@@ -269,7 +269,7 @@ def test_a_process_that_cannot_see_its_open_files_is_refused_in_words(
         raise OSError(errno.ENOMEM, "Cannot allocate memory", "/proc/self/fd")
 
     with Outlast(database) as app, monkeypatch.context() as starved:
-        starved.setattr("outlast.host.kernel.descriptor_of", fails)
+        starved.setattr("outlast.host.file_locks.descriptor_of", fails)
         guard = engine_of(app.open())._database.guard
         guard._descriptors.clear()
         guard._questions = None

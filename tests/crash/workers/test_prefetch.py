@@ -132,9 +132,7 @@ def test_a_note_of_another_boot_is_not_believed(
 ) -> None:
     with _worker(database, 5, started=1) as worker:
         worker.kill()
-    monkeypatch.setattr(
-        "outlast.host.kernel.boot_id", lambda: "11111111-2222-3333-4444-555555555555"
-    )
+    monkeypatch.setattr("outlast.host.boot.boot_id", lambda: "11111111-2222-3333-4444-555555555555")
     assert set(_bills(database).values()) == {CHARGED}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast, QueueStalled, Settings, WorkerInfo
-from outlast.host import kernel
+from outlast.host import proc_files, processes
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
@@ -94,8 +94,8 @@ def until(found: Callable[[], Any], what: str) -> Any:
 def store_process_of(pid: int) -> int | None:
     """A worker's store process as the kernel knows it: the child that runs that program."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (kernel.read_text(f"{thread}/children") or "").split():
-            command = kernel.read_text(f"/proc/{child}/cmdline") or ""
+        for child in (proc_files.read_text(f"{thread}/children") or "").split():
+            command = proc_files.read_text(f"/proc/{child}/cmdline") or ""
             if "outlast.app.store_process_main" in command and lives(int(child)):
                 return int(child)
     return None
@@ -103,7 +103,7 @@ def store_process_of(pid: int) -> int | None:
 
 def lives(pid: int) -> bool:
     """Whether there is such a process that is more than a corpse."""
-    found = kernel.process_stat(pid)
+    found = processes.process_stat(pid)
     return found is not None and found[0] not in "ZX"
 
 
@@ -111,7 +111,7 @@ def lives(pid: int) -> bool:
 def stopped(pid: int) -> Iterator[None]:
     """A process that is stopped for a while; returns once the kernel says that it stands still."""
     os.kill(pid, signal.SIGSTOP)
-    until(lambda: (kernel.process_stat(pid) or "T")[0] == "T", "it does not stop")
+    until(lambda: (processes.process_stat(pid) or "T")[0] == "T", "it does not stop")
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from outlast import InvalidInput, OutcomeUnknown, Outlast, SecondSqliteCopy
-from outlast.host import kernel
+from outlast.host import file_locks
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.writer import Writer
 from outlast.store.transaction import Row
@@ -204,7 +204,7 @@ def test_the_gate_is_left_whatever_ends_a_commit(
         struck_once.setattr(FileGuard, "locks_stand", struck)
         with pytest.raises(MemoryError):
             app.enqueue("work", delay=None if is_lone else 5)
-    assert kernel.flock_holders(path) == []
+    assert file_locks.flock_holders(path) == []
     app.enqueue("work")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.store.records import Claimed
 from outlast.tasks.context import Context
 from outlast.tasks.execute import Ended
@@ -82,7 +82,7 @@ def pids_in(sign: Path) -> list[int]:
 
 def lives(pid: int) -> bool:
     """Whether there is such a process that is more than a corpse."""
-    found = kernel.process_stat(pid)
+    found = processes.process_stat(pid)
     return found is not None and found[0] not in "ZX"
 
 

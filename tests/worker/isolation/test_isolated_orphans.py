@@ -114,11 +114,11 @@ def test_a_handler_dies_with_its_keeper_by_the_kernels_hand(tmp_path: Path, sign
 def _watches_without_descriptors_of_processes() -> None:
     import os
 
-    from outlast.host import kernel
+    from outlast.host import processes
     from outlast.worker.isolation.keeper import handlers_end
     from tests.support.childside import say
 
-    kernel.process_descriptor = lambda pid: None
+    processes.process_descriptor = lambda pid: None
     pid = os.fork()
     if pid == 0:
         os._exit(7)

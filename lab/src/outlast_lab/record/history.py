@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from outlast.host import kernel
+from outlast.host import boot
 
 Line = list[Any]
 Write = Callable[[Line], None]
@@ -96,7 +96,7 @@ def history_of(lines: Iterable[Line]) -> History:
 
 def host_seconds() -> float:
     """The host's monotonic clock, the same in every time namespace."""
-    return time.monotonic() - kernel.monotonic_offset_ms() / 1000
+    return time.monotonic() - boot.monotonic_offset_ms() / 1000
 
 
 class LineFile:

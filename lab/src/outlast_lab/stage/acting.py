@@ -24,7 +24,7 @@ from typing import Any
 from outlast import probes
 from outlast.app.app import Outlast
 from outlast.clock import Clock, Instant, SystemClock
-from outlast.host import kernel
+from outlast.host import proc_files, processes
 from outlast.settings import Settings
 from outlast_lab.experiments.clock.wall_clock import reach_second_processes
 from outlast_lab.judge.foreign_reader import Rows, read_stored
@@ -257,7 +257,7 @@ def _host_clock() -> Callable[[], float]:
     Worked out here and not asked of the library, for it is the library that is on trial.
     """
     offset_seconds = 0.0
-    for line in (kernel.read_text("/proc/self/timens_offsets") or "").splitlines():
+    for line in (proc_files.read_text("/proc/self/timens_offsets") or "").splitlines():
         name, seconds, nanoseconds = line.split()
         if name == "monotonic":
             offset_seconds = int(seconds) + int(nanoseconds) / 1e9
@@ -285,7 +285,7 @@ def _fork(control: Wire, descriptor: int, wanted_pid: int | None) -> int:
     pid = os.fork()
     if pid == 0:
         try:
-            kernel.die_with_parent(company_pid)
+            processes.die_with_parent(company_pid)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             control.close()
             serve(Wire(socket.socket(fileno=descriptor)), partial(getattr, Actor()))

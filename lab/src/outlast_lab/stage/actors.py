@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from outlast.host import kernel
+from outlast.host import proc_files
 from outlast_lab.stage.fork_server import ForkServer, Lost
 from outlast_lab.stage.wire import RAISES, Wire
 
@@ -149,7 +149,7 @@ def _stands_still(pid: int) -> bool:
         threads = os.listdir(f"/proc/{pid}/task")
     except FileNotFoundError:
         raise NoAnswer(f"process {pid} has ended") from None
-    found = [kernel.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
+    found = [proc_files.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
     return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in found)
 
 
@@ -242,7 +242,7 @@ class Company:
     def _seen_from_here(self, pid: int) -> int:
         """The pid by which this process knows an actor of a company with pids of its own."""
         for one in _descendants_of_who_may_be_gone(self._server.pid):
-            status = kernel.read_text(f"/proc/{one}/status") or ""
+            status = proc_files.read_text(f"/proc/{one}/status") or ""
             for line in status.splitlines():
                 name, *pids = line.split()
                 if name == "NSpid:" and int(pids[-1]) == pid:
@@ -285,7 +285,7 @@ def _descendants_of_who_may_be_gone(pid: int) -> Iterator[int]:
 
 def _descendants(pid: int) -> Iterator[int]:
     for thread in os.listdir(f"/proc/{pid}/task"):
-        for child in (kernel.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
+        for child in (proc_files.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
             yield int(child)
             yield from _descendants_of_who_may_be_gone(int(child))
 
@@ -295,7 +295,9 @@ def store_process_of(worker_pid: int) -> int:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         for pid in _descendants_of_who_may_be_gone(worker_pid):
-            if "outlast.app.store_process_main" in (kernel.read_text(f"/proc/{pid}/cmdline") or ""):
+            if "outlast.app.store_process_main" in (
+                proc_files.read_text(f"/proc/{pid}/cmdline") or ""
+            ):
                 return pid
         time.sleep(_LOOK_SECONDS)
     raise NoAnswer(f"worker {worker_pid} has no store process")

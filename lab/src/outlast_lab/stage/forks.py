@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from outlast.app.app import backend
-from outlast.host import kernel
+from outlast.host import processes
 
 _LONGEST_BYTES = 1 << 14
 
@@ -35,7 +35,7 @@ def in_a_fork(act: Callable[[], object], seconds: int) -> Ended:
     pid = os.fork()
     if pid == 0:
         try:
-            kernel.die_with_parent(parent_pid)
+            processes.die_with_parent(parent_pid)
             signal.alarm(seconds)
             act()
         except BaseException:

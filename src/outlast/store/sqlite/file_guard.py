@@ -11,13 +11,13 @@ from time import monotonic
 from typing import ClassVar
 
 from outlast.errors import StoreError, StoreReplaced
-from outlast.host import kernel
-from outlast.host.kernel import GET_LOCK
+from outlast.host import file_locks, processes
+from outlast.host.file_locks import GET_LOCK
 from outlast.store.sqlite.side_folder.side_folder import is_settled
 
 # SQLite's write lock is the first of the lock bytes it keeps in the wal-index file.
 _WAL_WRITE_LOCK_OFFSET = 120
-_WRITE_LOCK_QUESTION = kernel.lock_question(_WAL_WRITE_LOCK_OFFSET)
+_WRITE_LOCK_QUESTION = file_locks.lock_question(_WAL_WRITE_LOCK_OFFSET)
 # After write, checkpoint and recovery lock come those of the readers' marks.
 _WAL_READ_LOCK_OFFSETS = range(123, 128)
 # Whoever has one of these to itself keeps others from writing, who need a mark of their own; the
@@ -87,8 +87,8 @@ class FileGuard:
         self._shm_id: FileId | None = None
         self._descriptors: dict[FileId, int] = {}
         self._canary = _CANARY_BASE + random.SystemRandom().randrange(1 << 40)
-        self._canary_question = kernel.lock_question(self._canary)
-        self._can_ask = kernel.can_ask_for_lock_owner()
+        self._canary_question = file_locks.lock_question(self._canary)
+        self._can_ask = file_locks.can_ask_for_lock_owner()
         self._questions: _Questions | None = None
 
     def arm(self) -> None:
@@ -103,18 +103,18 @@ class FileGuard:
             self._hold(self._paths[0], *_SHARED_RANGE)
             self._hold(self._shm_path, *_DMS_BYTE)
         if self._can_ask and main is not None:
-            kernel.lock_byte(self._descriptor(main), self._canary)
+            file_locks.lock_byte(self._descriptor(main), self._canary)
 
     def _hold(self, path: str, offset: int, length: int) -> None:
         found = file_id(path)
         if found is not None and found not in self._anchors:
             self._anchors[found] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            kernel.anchor(self._anchors[found], offset, length)
+            file_locks.anchor(self._anchors[found], offset, length)
 
     def release(self) -> None:
         """Let go of the files, once no connection of ours is open."""
         for descriptor in self._anchors.values():
-            kernel.unanchor(descriptor)
+            file_locks.unanchor(descriptor)
         self._anchors.clear()
 
     def abandon(self) -> None:
@@ -211,7 +211,7 @@ class FileGuard:
             return True
         stand = self._ours(shm, _WRITE_LOCK_QUESTION) and self.canary_stands()
         if stand and main is not None:
-            write_lock, canary = map(kernel.lock_answer, (_WAL_WRITE_LOCK_OFFSET, self._canary))
+            write_lock, canary = map(file_locks.lock_answer, (_WAL_WRITE_LOCK_OFFSET, self._canary))
             self._questions = (
                 self._descriptors[shm], _WRITE_LOCK_QUESTION, write_lock,
                 self._descriptors[main], self._canary_question, canary,
@@ -228,17 +228,21 @@ class FileGuard:
         if not self._can_ask or self._shm_id is None:
             return None
         shm = self._descriptor(self._shm_id)
-        owners = (kernel.lock_owner(shm, at, only_exclusive=True) for at in _WAL_LOCKS_IN_THE_WAY)
+        owners = (
+            file_locks.lock_owner(shm, at, only_exclusive=True) for at in _WAL_LOCKS_IN_THE_WAY
+        )
         pids = [owner.pid for owner in owners if owner]
         # The writer itself may be waiting for one that has a mark and was stopped.
-        return next((pid for pid in pids if kernel.process_state_word(pid)), next(iter(pids), None))
+        return next(
+            (pid for pid in pids if processes.process_state_word(pid)), next(iter(pids), None)
+        )
 
     def reader_pids(self) -> list[int]:
         """The processes seen to hold a reader's mark in the WAL at this moment."""
         if not self._can_ask or self._shm_id is None:
             return []
         shm = self._descriptor(self._shm_id)
-        owners = [kernel.lock_owner(shm, offset) for offset in _WAL_READ_LOCK_OFFSETS]
+        owners = [file_locks.lock_owner(shm, offset) for offset in _WAL_READ_LOCK_OFFSETS]
         return sorted({owner.pid for owner in owners if owner is not None})
 
     def _ours(self, file: FileId, question: bytes) -> bool:
@@ -246,9 +250,9 @@ class FileGuard:
         known = self._descriptors.get(file)
         if known is not None:
             with suppress(OSError):
-                if kernel.is_locked_by_us(known, question):
+                if file_locks.is_locked_by_us(known, question):
                     return True
-        return kernel.is_locked_by_us(self._descriptor(file), question)
+        return file_locks.is_locked_by_us(self._descriptor(file), question)
 
     def _descriptor(self, file: FileId) -> int:
         """SQLite's own descriptor of a file; looked up again if it was closed under us."""
@@ -261,7 +265,7 @@ class FileGuard:
             except OSError:
                 pass
         try:
-            fresh = kernel.descriptor_of(*file)
+            fresh = file_locks.descriptor_of(*file)
         except OSError as error:
             raise StoreError(
                 f"this process cannot see its own open files ({error.strerror}), so whether it has"

@@ -17,7 +17,7 @@ from outlast.errors import (
     StoreBusy,
     StoreNotFound,
 )
-from outlast.host import kernel
+from outlast.host import boot
 from outlast.logs import logger
 from outlast.probes import probe
 from outlast.settings import Settings
@@ -288,7 +288,7 @@ def _refuse_live_leases(
     connection: apsw.Connection, folder: SideFolder, now: Instant, patience: Patience
 ) -> None:
     """Nobody may be working on a task while its table changes shape."""
-    values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": kernel.boot_id()}
+    values = {"now": now.utc_ms, "mono": now.mono_ms, "boot_id": boot.boot_id()}
     peers = [Peer(*row) for row in SqliteTransaction(connection).rows("holding_peers", values)]
     alive = [
         peer

@@ -10,7 +10,7 @@ from outlast.errors import (
     NotAStore,
     StoreUnwritable,
 )
-from outlast.host import kernel
+from outlast.host import mounts
 from outlast.settings import Settings
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import connect, refuse_foreign_file
@@ -68,8 +68,8 @@ def refuse_network(path: Path, settings: Settings) -> None:
     place = path
     while file_id(place) is None and place != place.parent:
         place = place.parent
-    kind = kernel.filesystem_type(place)
-    if kernel.is_network_filesystem(kind) and not settings.allow_network_filesystem:
+    kind = mounts.filesystem_type(place)
+    if mounts.is_network_filesystem(kind) and not settings.allow_network_filesystem:
         raise NetworkFilesystem(
             f"{path} lies on {kind}, where SQLite's locks cannot be trusted; use a local disk,"
             " or set allow_network_filesystem if you accept the risk"

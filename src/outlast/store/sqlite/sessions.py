@@ -7,7 +7,7 @@ the transaction that leaves. So one that never ended is a crash to whoever has t
 import apsw
 
 from outlast.domain.worker import PreviousStop
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.settings import Settings
 from outlast.store.records import SESSIONS_FROM
 from outlast.store.sqlite.side_folder.session_marker import Left, Session
@@ -19,7 +19,7 @@ def told_by_the_file(connection: apsw.Connection, settings: Settings, left: Left
 
     On a network filesystem that lock may not reach other hosts: their sessions are not judged here.
     """
-    host = kernel.this_process().host if settings.allow_network_filesystem else None
+    host = processes.this_process().host if settings.allow_network_filesystem else None
     try:
         values = {"key": SESSIONS_FROM, "host": host}
         rows = SqliteTransaction(connection).rows("unended_sessions", values)

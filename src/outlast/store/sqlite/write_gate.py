@@ -8,7 +8,7 @@ from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 
 from outlast.errors import QueueStalled, StoreError, StoreUnwritable
-from outlast.host import kernel
+from outlast.host import file_locks, processes
 from outlast.logs import logger
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
@@ -22,7 +22,7 @@ log = logger("outlast.store")
 
 def stalled(pid: int | None, waited_seconds: float) -> QueueStalled:
     """The error of one who waited in vain for this process, in words that fit its state."""
-    state = kernel.process_state_word(pid) if pid else ""
+    state = processes.process_state_word(pid) if pid else ""
     return QueueStalled(pid, waited_seconds, state, is_own=pid == os.getpid())
 
 
@@ -105,9 +105,9 @@ class WriteGate:
     def _culprit(self) -> int | None:
         """Who has the gate, unless it waits for a stopped process itself."""
         blocker = self.blocker_pid()
-        if blocker is not None and kernel.process_state_word(blocker):
+        if blocker is not None and processes.process_state_word(blocker):
             return blocker
-        holders = [pid for pid in kernel.flock_holders(self._path) if pid != os.getpid()]
+        holders = [pid for pid in file_locks.flock_holders(self._path) if pid != os.getpid()]
         return holders[0] if holders else None
 
     def close(self) -> None:

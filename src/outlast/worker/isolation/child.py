@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from outlast.errors import LeaseInherited, LeaseLost
-from outlast.host import kernel, memory
+from outlast.host import memory, processes
 from outlast.tasks.execute import Ended, execute, execute_async, failed
 from outlast.tasks.functions import AnyFunction
 from outlast.tasks.tracing import inside
@@ -31,7 +31,7 @@ _MIB = 1 << 20
 
 def serve(wire: int, lock: int, keeper_pid: int) -> None:
     """Run jobs until the worker hangs up."""
-    kernel.die_with_parent(keeper_pid)
+    processes.die_with_parent(keeper_pid)
     memory.prefer_for_oom_kill()
     line = Line(socket.socket(fileno=wire))
     os.register_at_fork(

@@ -79,9 +79,9 @@ def _stand_over(handler_pid: int, told: socket.socket, worker_pid: int) -> NoRet
 
 def handlers_end(handler_pid: int, worker_pid: int) -> bytes | None:
     """The handler's exit status and peak memory, once it has ended; None if the worker has."""
-    from outlast.host import kernel, memory
+    from outlast.host import memory, processes
 
-    watched = [kernel.process_descriptor(pid) for pid in (handler_pid, worker_pid)]
+    watched = [processes.process_descriptor(pid) for pid in (handler_pid, worker_pid)]
     poll = select.poll()
     for descriptor in watched:
         if descriptor is not None:
@@ -92,7 +92,7 @@ def handlers_end(handler_pid: int, worker_pid: int) -> bytes | None:
     while os.getppid() == worker_pid:
         poll.poll(pause_ms)
         # A stopped worker's leases run out, and its handler must not run beside their next holder.
-        if is_frozen != (kernel.process_state_word(worker_pid) == "stopped"):
+        if is_frozen != (processes.process_state_word(worker_pid) == "stopped"):
             is_frozen = not is_frozen
             os.kill(handler_pid, signal.SIGSTOP if is_frozen else signal.SIGCONT)
         pid, status, usage = os.wait4(handler_pid, os.WNOHANG)

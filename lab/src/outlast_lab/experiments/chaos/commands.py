@@ -20,8 +20,8 @@ _ALREADY = "was already"
 # The command line of a process that ends with the thread that started it, even while it is stopped.
 PROGRAM = """
 import sys
-from outlast.host import kernel
-kernel.die_with_parent(int(sys.argv.pop(1)))
+from outlast.host import processes
+processes.die_with_parent(int(sys.argv.pop(1)))
 sys.argv[0] = "outlast"
 from outlast.cli.main import main
 main()

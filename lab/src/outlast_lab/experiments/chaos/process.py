@@ -19,7 +19,7 @@ from typing import Protocol
 
 from outlast.app.aio import AsyncOutlast
 from outlast.app.app import Outlast
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.settings import Settings
 from outlast_lab.experiments.chaos import handlers
 from outlast_lab.experiments.chaos.commands import Shell
@@ -207,7 +207,7 @@ def main() -> None:
     """Read who we are and be it."""
     given = json.loads(sys.argv[1])
     # A laboratory that is killed takes its crowd along.
-    kernel.die_with_parent(given["parent"])
+    processes.die_with_parent(given["parent"])
     program = Program(*given["program"])
     here = Here(program, Path(given["path"]), Path(given["folder"]), given["seed"])
     signal.signal(signal.SIGTERM, here.ask_to_stop)

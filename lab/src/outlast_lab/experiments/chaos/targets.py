@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from outlast.host import kernel
+from outlast.host import proc_files
 
 _STOP_SECONDS = 0.1
 _LOOK_SECONDS = 0.001
@@ -32,7 +32,7 @@ def targets_below(pid: int) -> list[Target]:
     found: list[Target] = []
     for one in _descendants(pid):
         with suppress(OSError):
-            command = kernel.read_text(f"/proc/{one}/cmdline") or ""
+            command = proc_files.read_text(f"/proc/{one}/cmdline") or ""
             found.append(
                 Target(one, os.pidfd_open(one), "outlast.app.store_process_main" in command)
             )
@@ -93,7 +93,7 @@ def _locks_of(pid: int) -> Iterator[tuple[str, str, str, int, float]]:
     except OSError:
         return
     for descriptor in descriptors:
-        for line in (kernel.read_text(f"/proc/{pid}/fdinfo/{descriptor}") or "").splitlines():
+        for line in (proc_files.read_text(f"/proc/{pid}/fdinfo/{descriptor}") or "").splitlines():
             if line.startswith("lock:"):
                 _, _, kind, _, mode, _, file, first, last = line.split()
                 yield kind, mode, file, int(first), float("inf") if last == "EOF" else int(last)
@@ -103,7 +103,9 @@ def _descendants(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            for child in (kernel.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
+            for child in (
+                proc_files.read_text(f"/proc/{pid}/task/{thread}/children") or ""
+            ).split():
                 found += [int(child), *_descendants(int(child))]
     return found
 
@@ -113,5 +115,5 @@ def _stands_still(pid: int) -> bool:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return True
-    texts = [kernel.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
+    texts = [proc_files.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
     return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in texts)

@@ -16,7 +16,7 @@ from pathlib import Path
 import apsw
 
 from outlast.errors import OutlastError
-from outlast.host import kernel
+from outlast.host import proc_files
 from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
 from outlast_lab.experiments.kill.judging import (
     acknowledged,
@@ -198,5 +198,5 @@ def try_killing(room: Room, database: Path, text: str) -> Judgement:
 
 def _resident_kib(pid: int) -> int:
     """What a process has taken; 0 of one that is gone."""
-    text = kernel.read_text(f"/proc/{pid}/statm")
+    text = proc_files.read_text(f"/proc/{pid}/statm")
     return int(text.split()[1]) * resource.getpagesize() // _KIB if text else 0

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from outlast.app.app import Outlast
-from outlast.host import kernel
+from outlast.host import proc_files, processes
 from outlast_lab.experiments.kill import jobs
 from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
 from outlast_lab.experiments.kill.judging import complaints_of_file, foreign, troubles_of_going_on
@@ -134,7 +134,7 @@ def _stop(worker: Actor) -> None:
 
 def _has_ended(pid: int) -> bool:
     """Whether it is gone, or a corpse that the stage has not buried yet."""
-    found = kernel.process_stat(pid)
+    found = processes.process_stat(pid)
     return found is None or found[0] in "ZX"
 
 
@@ -213,9 +213,9 @@ def store_process_of(pid: int) -> int | None:
     """A worker's store process as the kernel knows it: the child that runs that program."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            children = kernel.read_text(f"/proc/{pid}/task/{thread}/children") or ""
+            children = proc_files.read_text(f"/proc/{pid}/task/{thread}/children") or ""
             for child in map(int, children.split()):
-                command = kernel.read_text(f"/proc/{child}/cmdline") or ""
+                command = proc_files.read_text(f"/proc/{child}/cmdline") or ""
                 if "outlast.app.store_process_main" in command and not _has_ended(child):
                     return child
     return None

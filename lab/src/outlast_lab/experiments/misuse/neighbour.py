@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.app.app import Outlast
-from outlast.host import kernel
+from outlast.host import processes
 from outlast_lab.record.history import KILLED, LineFile, host_seconds
 from outlast_lab.record.recorder import Witness
 
@@ -31,7 +31,7 @@ class Neighbour:
         case_pid = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            kernel.die_with_parent(case_pid)
+            processes.die_with_parent(case_pid)
             ours.close()
             _serve(theirs, path, records, name)
         theirs.close()

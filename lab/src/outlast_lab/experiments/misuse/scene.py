@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from outlast import probes
 from outlast.app.app import Outlast
 from outlast.errors import OutlastError
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.settings import Settings
 from outlast_lab.experiments.misuse.neighbour import Neighbour
 from outlast_lab.record.history import ANSWERED, Line, LineFile
@@ -138,7 +138,7 @@ class Scene:
         if pid == 0:
             status = 1
             try:
-                kernel.die_with_parent(case_pid)
+                processes.die_with_parent(case_pid)
                 act()
                 status = 0
             except BaseException:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from outlast.host import kernel
+from outlast.host import processes
 from outlast_lab.experiments.misuse.cases import CASES
 from outlast_lab.experiments.misuse.scene import Broken, Case, NotHere, Scene
 from outlast_lab.experiments.misuse.stage import CASE_SECONDS
@@ -42,7 +42,7 @@ _wires: list[Wire] = []
 
 def main(wire: Wire, parent_pid: int) -> None:
     """One case after another, each in a process of its own."""
-    kernel.die_with_parent(parent_pid)
+    processes.die_with_parent(parent_pid)
     _wires.append(wire)
     signal.signal(signal.SIGTERM, _leave)
     # Now, for processes that give up their rights cannot read modules everywhere.
@@ -95,7 +95,7 @@ def in_a_process(folder: Path, step: str, act: Callable[[], list[str]]) -> dict[
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-        kernel.die_with_parent(stage_pid)
+        processes.die_with_parent(stage_pid)
         _be_the_step(folder, answer, act)
     _steps.append(pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from outlast.app.app import Outlast
-from outlast.host import kernel
+from outlast.host import mounts
 from outlast_lab.experiments.misuse.scene import Broken, Case, NotHere, Scene, listing
 
 NOBODY = 65534
@@ -62,7 +62,7 @@ def newer(scene: Scene) -> None:
 
 def network(scene: Scene) -> None:
     """The kernel's mount table is said to call it nfs4: the refusal is tried, not the detection."""
-    vars(kernel)["filesystem_type"] = lambda path: "nfs4"
+    vars(mounts)["filesystem_type"] = lambda path: "nfs4"
     before = listing(scene.folder)
     scene.must_raise("NetworkFilesystem", Outlast(scene.path).open)
     scene.must_raise("NetworkFilesystem", lambda: Outlast(scene.path).enqueue("work"))

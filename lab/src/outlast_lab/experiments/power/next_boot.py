@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.clock import Instant
-from outlast.host import kernel
 from outlast.store.sqlite.presence.worker_lock_file import LockFiles, ProbedLock
 from outlast_lab.record.set_clock import SetClock
 from outlast_lab.stage import session_markers
@@ -42,7 +41,7 @@ class BootClock:
 def begin_boot(boot: int) -> None:
     """From here on this process lives in another boot of the same host, with the same disk."""
     boot_id = f"00000000-0000-4000-8000-{boot:012}"
-    vars(kernel)["boot_id"] = lambda: boot_id
+    vars(boot)["boot_id"] = lambda: boot_id
     probe = ProbedLock.__init__
 
     def probe_what_stayed(

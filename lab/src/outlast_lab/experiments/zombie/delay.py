@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from outlast.host import kernel
+from outlast.host import proc_files
 
 
 class Stopwatch:
@@ -54,5 +54,5 @@ class Stopwatch:
 
 def _delay_of_ns(thread: str) -> int:
     """Nothing where the kernel does not keep count."""
-    fields = (kernel.read_text(f"{thread}/schedstat") or "").split()
+    fields = (proc_files.read_text(f"{thread}/schedstat") or "").split()
     return int(fields[1]) if len(fields) > 1 else 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast.host import kernel
+from outlast.host import processes
 from outlast_lab.experiment import Finding, Plan
 from outlast_lab.experiments.chaos.targets import Target, keep_others_out
 from outlast_lab.judge.foreign_reader import foreign_stored
@@ -243,7 +243,7 @@ def _writes_of(scene: Scene, handler_pid: int) -> dict[str, str] | None:
 
 
 def _lives(pid: int) -> bool:
-    found = kernel.process_stat(pid)
+    found = processes.process_stat(pid)
     return found is not None and found[0] not in "ZX"
 
 

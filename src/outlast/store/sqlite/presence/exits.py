@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.store.presence import Peer
 
 MOST_WATCHED = 512
@@ -45,7 +45,7 @@ class ExitWatch:
 
     def watch(self, peers: Iterable[Peer]) -> None:
         """Watch these from now on, and nobody else."""
-        here = kernel.this_process()
+        here = processes.this_process()
         wanted = {
             (peer.pid, peer.pid_started)
             for peer in peers
@@ -61,11 +61,11 @@ class ExitWatch:
                 self._add(process)
 
     def _add(self, process: tuple[int, int]) -> None:
-        descriptor = kernel.process_descriptor(process[0])
+        descriptor = processes.process_descriptor(process[0])
         if descriptor is None:
             return
         # Between the row and this moment the number may have passed to somebody else.
-        if kernel.process_is(*process) is not True:
+        if processes.process_is(*process) is not True:
             os.close(descriptor)
             return
         try:
@@ -79,7 +79,7 @@ class ExitWatch:
 
     def exit_signal(self, peer: Peer) -> int | None:
         """The signal that ended a process, if the kernel says or has said so."""
-        here = kernel.this_process()
+        here = processes.this_process()
         if (peer.boot_id, peer.pid_namespace) != (here.boot_id, here.pid_namespace):
             return None
         process = peer.pid, peer.pid_started
@@ -88,7 +88,7 @@ class ExitWatch:
             return self._signals.pop(process, None)
 
     def _ask(self, process: tuple[int, int]) -> None:
-        found = kernel.exit_signal(*process, self._watched.get(process))
+        found = processes.exit_signal(*process, self._watched.get(process))
         if found is None:
             return
         if len(self._signals) >= MOST_WATCHED:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 
 from outlast.domain.orphans import Sign
-from outlast.host import kernel, memory
+from outlast.host import memory, processes
 from outlast.logs import logger
 from outlast.store.presence import NOT_WHOLE, Begun, Peer
 from outlast.store.sqlite.presence.worker_lock_file import (
@@ -28,7 +28,7 @@ class Incarnation:
 
     def __init__(self, folder: SideFolder, incarnation: str) -> None:
         self.id = incarnation
-        self.process = kernel.this_process()
+        self.process = processes.this_process()
         self.lock_file = LockFile(folder, self.id)
         # Read once: the count in the row and the group in the file must be of one moment.
         counted = memory.oom_kills()
@@ -96,10 +96,10 @@ def _sign_by_pid(peer: Peer) -> Sign:
     if is_this_process(peer):
         # This very process, and yet not its present incarnation: one that could not say goodbye.
         return Sign.PROCESS_GONE
-    here = kernel.this_process()
+    here = processes.this_process()
     if (peer.boot_id, peer.pid_namespace) != (here.boot_id, here.pid_namespace):
         return Sign.NONE
-    lives = kernel.process_is(peer.pid, peer.pid_started)
+    lives = processes.process_is(peer.pid, peer.pid_started)
     if lives is None:
         return Sign.NONE
     return Sign.PROCESS_THERE if lives else Sign.PROCESS_GONE
@@ -107,7 +107,7 @@ def _sign_by_pid(peer: Peer) -> Sign:
 
 def is_this_process(peer: Peer) -> bool:
     """Whether it registered from this very process, under whatever incarnation."""
-    here = kernel.this_process()
+    here = processes.this_process()
     return (peer.pid, peer.pid_started, peer.boot_id) == (here.pid, here.started, here.boot_id)
 
 

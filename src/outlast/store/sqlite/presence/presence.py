@@ -5,7 +5,7 @@ from contextlib import closing
 
 from outlast.clock import Instant
 from outlast.domain.orphans import Sign
-from outlast.host import kernel, memory
+from outlast.host import memory, processes
 from outlast.store.presence import Begun, Identity, Own, Peer
 from outlast.store.records import Opened
 from outlast.store.sqlite.presence.exits import ExitWatch
@@ -39,7 +39,7 @@ class SqlitePresence:
 
     def identity(self) -> Identity:
         """Which process this is."""
-        here = kernel.this_process()
+        here = processes.this_process()
         return Identity(here.host, here.pid, here.boot_id)
 
     def signs_of(self, peers: Sequence[Peer]) -> list[tuple[Sign, Begun]]:

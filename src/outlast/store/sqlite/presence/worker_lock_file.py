@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Self
 
-from outlast.host import kernel
+from outlast.host import boot
 from outlast.store.presence import NOT_WHOLE, Begun
 from outlast.store.records import Grant
 from outlast.store.sqlite.side_folder.safe_open import Pinned
@@ -140,7 +140,7 @@ class LockFile:
 
 
 def _header(incarnation: str) -> bytes:
-    body = _MAGIC + incarnation.encode().ljust(32) + kernel.boot_id().encode().ljust(36)[:36]
+    body = _MAGIC + incarnation.encode().ljust(32) + boot.boot_id().encode().ljust(36)[:36]
     return body + struct.pack("<I", zlib.crc32(body))
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from outlast.clock import Instant
 from outlast.domain.worker import PreviousStop
-from outlast.host import kernel
+from outlast.host import processes
 from outlast.logs import logger
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
@@ -88,7 +88,7 @@ class Marker:
 
     def set(self, now: Instant) -> None:
         """Written under another name, synced, renamed, and the name synced too."""
-        here = kernel.this_process()
+        here = processes.this_process()
         said = Session(
             self._incarnation, now.utc_ms, here.pid, here.started, here.host, here.boot_id,
             here.pid_namespace,
@@ -172,10 +172,10 @@ def _read(folder: SideFolder, path: Path) -> Session | None:
 
 def _lives(session: Session) -> bool | None:
     """Whether its process is there; None when that cannot be told from here."""
-    here = kernel.this_process()
+    here = processes.this_process()
     if session.boot_id != here.boot_id:
         # After a reboot nothing of it is left; another host's processes are not ours to see.
         return False if session.host == here.host else None
     if session.pid_namespace != here.pid_namespace:
         return None
-    return kernel.process_is(session.pid, session.pid_started)
+    return processes.process_is(session.pid, session.pid_started)

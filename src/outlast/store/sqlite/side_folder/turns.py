@@ -8,7 +8,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from outlast.errors import StoreBusy
-from outlast.host import kernel
+from outlast.host import file_locks
 from outlast.store.sqlite.connect import in_our_words
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
 
@@ -88,7 +88,7 @@ def _is_locked(descriptor: int, path: Path) -> bool:
 
 
 def _who_has(path: Path, folder: SideFolder, timeout_seconds: float) -> str:
-    pids = ", ".join(str(pid) for pid in kernel.flock_holders(path))
+    pids = ", ".join(str(pid) for pid in file_locks.flock_holders(path))
     who = f"process {pids}" if pids else "another process"
     return (
         f"{folder.database} is being recovered by {who}; it did not finish within"

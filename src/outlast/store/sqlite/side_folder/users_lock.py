@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from outlast.errors import StoreBusy, StoreUnwritable
-from outlast.host import kernel
+from outlast.host import file_locks, processes
 from outlast.logs import logger
 from outlast.store.sqlite.side_folder.safe_open import Planted
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
@@ -84,7 +84,7 @@ class UsersLock:
     def _name_the_stopped(self) -> bool:
         """Name in the log who keeps us waiting and cannot go on by itself; whether anybody does."""
         for pid in self.users():
-            if state := kernel.process_state_word(pid):
+            if state := processes.process_state_word(pid):
                 log.warning(
                     "%s is being changed by process %d (%s); let it go on or end it",
                     self._folder.database,
@@ -96,11 +96,11 @@ class UsersLock:
 
     def users(self) -> list[int]:
         """The other processes that hold the lock in any way."""
-        return [pid for pid in kernel.flock_holders(self.path) if pid != os.getpid()]
+        return [pid for pid in file_locks.flock_holders(self.path) if pid != os.getpid()]
 
     def users_in_words(self) -> str:
         """The users for an error message."""
-        states = ((pid, kernel.process_state_word(pid)) for pid in self.users())
+        states = ((pid, processes.process_state_word(pid)) for pid in self.users())
         pids = ", ".join(f"{pid} ({state})" if state else f"{pid}" for pid, state in states)
         return f"process {pids}" if pids else "another process"
 

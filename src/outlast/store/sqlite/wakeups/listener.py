@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
-from outlast.host import kernel
+from outlast.host import polling
 from outlast.store.sqlite.presence.exits import ExitWatch, Watching
 from outlast.store.sqlite.side_folder.side_folder import Likeness
 from outlast.store.sqlite.wakeups.sockets import DatagramSocket, WakeFolder
@@ -84,7 +84,7 @@ class SocketListener:
         bound, watching = self._bound, self._watch()
         watched = -1 if watching is None else watching.number
         if bound is None and min(watched, descriptor) >= 0:
-            kernel.wait_until_readable([watched, descriptor], _bounded(timeout_seconds))
+            polling.wait_until_readable([watched, descriptor], _bounded(timeout_seconds))
             return self._somebody_died() and not self._is_closed
         if bound is not None:
             poll = select.poll()
@@ -98,7 +98,7 @@ class SocketListener:
                 return not self._is_closed and (bound.drain() or somebody_died)
             self._lose()
         if descriptor >= 0:
-            kernel.wait_until_readable([descriptor], _bounded(until - time.monotonic()))
+            polling.wait_until_readable([descriptor], _bounded(until - time.monotonic()))
         elif self._end.acquire(timeout=_bounded(until - time.monotonic())):
             self._end.release()
         return False
