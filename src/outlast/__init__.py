@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from outlast.domain.task import Checkpoint, Group, Move, Task
     from outlast.domain.worker import PreviousStop, Serves, StuckHandler, WorkerInfo, WorkerState
     from outlast.maintenance.healing import Recovery, RecoveryStats
+    from outlast.maintenance.recovery import usual_recovery
     from outlast.settings import Settings
     from outlast.store.records import Batch, FlushResult, KeyRecord, SchemaReport
     from outlast.tasks.context import Context
@@ -189,6 +190,7 @@ __all__ = [
     "WorkerInfo",
     "WorkerState",
     "__version__",
+    "usual_recovery",
 ]
 
 # Where the other public names live. Importing them all takes longer than the command line may take
@@ -211,6 +213,7 @@ _HOMES = {
     "outlast.tasks.context": "Context",
     "outlast.tasks.functions": "TaskFunction",
     "outlast.maintenance.healing": "Recovery RecoveryStats",
+    "outlast.maintenance.recovery": "usual_recovery",
     "outlast.app.lease": "Lease",
     "outlast.app.named_lock": "NamedLock",
     "outlast.app.recovery": "QueueRecovery",

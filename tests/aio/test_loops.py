@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, LeaseLost, Outlast
-from outlast.app.aio.hop import Hop
+from outlast.app.aio.thread_pool import ThreadPool
 from tests.aio.test_cancelling import nobody_can_write, under_way
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows, foreign_statuses
@@ -92,24 +92,24 @@ def test_what_was_taken_stays_taken_though_its_loop_is_closed_at_once(
     """The thread that ran the call looks after the loop's result last, and may come late to it."""
     awaited, closed, looked = threading.Event(), threading.Event(), threading.Event()
     undone: list[bool] = []
-    real = Hop._undo_unseen
+    real = ThreadPool._undo_unseen
 
-    def late(hop: Hop, *args: Any) -> None:
+    def late(pool: ThreadPool, *args: Any) -> None:
         closed.wait(60)
-        real(hop, *args)
+        real(pool, *args)
         looked.set()
 
-    monkeypatch.setattr(Hop, "_undo_unseen", late)
-    hop = Hop(1)
+    monkeypatch.setattr(ThreadPool, "_undo_unseen", late)
+    pool = ThreadPool(1)
 
     async def main() -> bool:
         asyncio.get_running_loop().call_soon(awaited.set)
-        return await hop.undone_if_cancelled(lambda: awaited.wait(60), undone.append)
+        return await pool.undone_if_cancelled(lambda: awaited.wait(60), undone.append)
 
     assert asyncio.run(main())
     closed.set()
     assert looked.wait(60)
-    asyncio.run(hop.close())
+    asyncio.run(pool.close())
     assert undone == []
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncLease, AsyncOutlast, Outlast
-from outlast.app.aio.hopping import Hopping
+from outlast.app.aio.in_thread import InThread
 from outlast.app.aio.reading import AsyncReadVerbs
 from outlast.testing import ManualClock
 from tests.aio.both import Cast
@@ -218,7 +218,7 @@ def test_the_scenes_leave_no_verb_out(tmp_path: Path) -> None:
     }
     verbs = {
         name
-        for of in (AsyncOutlast, AsyncReadVerbs, Hopping, AsyncLease)
+        for of in (AsyncOutlast, AsyncReadVerbs, InThread, AsyncLease)
         for name, value in vars(of).items()
         if callable(value) and not name.startswith("_")
     }

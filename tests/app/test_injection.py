@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from outlast import DatabaseError, Instant, InvalidInput, Outlast, RecoveryFailed, Settings
-from outlast.maintenance.recovery import recover
+from outlast import (
+    DatabaseError,
+    Instant,
+    InvalidInput,
+    Outlast,
+    RecoveryFailed,
+    Settings,
+    usual_recovery,
+)
 from outlast.store.records import Healed
 from outlast.store.session import Session
 from outlast.testing import ManualClock
@@ -101,7 +108,7 @@ def test_nothing_is_served_while_recovery_fails_and_the_next_call_tries_again(
         error = tries.pop(0)
         if error is not None:
             raise error
-        recover(session)
+        usual_recovery(session)
 
     app = Outlast(database, clock=clock, recovery=flaky)
     with pytest.raises(RecoveryFailed, match=r"heal failed: OSError: disk; nothing was handed out"):

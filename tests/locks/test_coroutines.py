@@ -116,7 +116,7 @@ def test_who_lost_its_lock_learns_of_it_at_the_end_of_the_block(
 def test_coroutines_exclude_each_other_and_waiting_leaves_the_loop_free(
     play: Callable[[Play], None], shares_object: bool
 ) -> None:
-    """More of them wait than there are threads to hop through."""
+    """More of them wait than there are threads to pool through."""
 
     async def act(app: AsyncOutlast) -> None:
         inside: list[int] = []

@@ -18,8 +18,8 @@ from outlast import (
     QueueRecovery,
     RecoveryReport,
     Verdict,
+    usual_recovery,
 )
-from outlast.maintenance.recovery import recover
 from outlast.store.session import Session
 from outlast.testing import ManualClock
 from tests.recovery.stage import crash
@@ -163,7 +163,7 @@ def test_a_recovery_of_one_s_own_may_have_the_usual_one_done(
     found: list[int] = []
 
     def counting(session: Session) -> None:
-        recover(session)
+        usual_recovery(session)
         assert session.opening is not None
         found.append(session.opening.tasks_put_back)
 

@@ -146,14 +146,14 @@ def test_an_opening_that_was_broken_off_and_made_again_is_one_session(
         """The recovery of an impatient user."""
 
         def __call__(self, session: Any) -> None:
-            from outlast.maintenance.recovery import recover
+            from outlast import usual_recovery
 
             with monkeypatch.context() as broken:
                 broken.setattr(Recovery, "heal", breaks_off)
                 with pytest.raises(KeyboardInterrupt):
-                    recover(session)
+                    usual_recovery(session)
             assert Recovery.heal is heal
-            recover(session)
+            usual_recovery(session)
 
     with Outlast(crashed, recovery=Twice()) as app:
         assert app.counts()["pending"] == 2

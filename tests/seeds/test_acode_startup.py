@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from outlast import Outlast, RecoveredTask, RecoveryReport, Settings, TaskNotFound
-from outlast.maintenance.recovery import recover
+from outlast import Outlast, RecoveredTask, RecoveryReport, Settings, TaskNotFound, usual_recovery
 from outlast.store.session import Session
 from tests.seeds.crashing import claims_and_waits, copy_of, crash, facts
 from tests.store.hand import Hand
@@ -95,7 +94,7 @@ def test_fr_002_recovery_completes_before_operations(template: Path, tmp_path: P
     def slowly(session: Session) -> None:
         under_way.set()
         assert go_on.wait(PATIENCE_SECONDS)
-        recover(session)
+        usual_recovery(session)
         served.append("recovered")
 
     app = Outlast(database, recovery=slowly)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast
-from outlast.maintenance.recovery import recover
+from outlast import Outlast, usual_recovery
 from outlast.store.session import Session
 from tests.crash.workers.working import WorkerChild
 from tests.seeds.crashing import POISON, copy_of, crash, facts, markers
@@ -144,7 +143,7 @@ def test_crm_1_another_manager_may_be_given_and_is_called_once(crashed: Path) ->
 
     def manager(session: Session) -> None:
         called.append(session)
-        recover(session)
+        usual_recovery(session)
 
     with validated(crashed), Outlast(crashed, recovery=manager) as app:
         assert app.counts()["pending"] == 3

@@ -21,7 +21,7 @@ from outlast.errors import (
 from outlast.logs import Log, about
 from outlast.maintenance.healing import Recovery
 from outlast.maintenance.loop import MaintenanceLoop
-from outlast.maintenance.recovery import recover
+from outlast.maintenance.recovery import usual_recovery
 from outlast.settings import Settings
 from outlast.settings.ambient import ambient_settings
 from outlast.store.records import Batch
@@ -57,7 +57,7 @@ class StoreHandle:
         # Asked at each enqueue, where every call that can be spared is.
         self.now: Callable[[], Instant] = self._clock.now
         """The present moment, from the injected clock."""
-        self._recovery = recovery or recover
+        self._recovery = recovery or usual_recovery
         self.tracing: Tracing | None = None
         """Who is told of each enqueue, if anybody is."""
         self._log = log

@@ -29,7 +29,7 @@ OPENING, CALLED = "opening", "called"
 Tell = Callable[[Batch], None]
 
 
-def recover(session: Session) -> None:
+def usual_recovery(session: Session) -> None:
     """The pass at opening; the second object of a process finds it done, unless somebody died.
 
     One that comes while the first is at it waits for its turn, and then looks again.

@@ -8,7 +8,7 @@ from outlast.errors import InvalidInput
 from outlast.tasks import enqueue
 from outlast.tasks.functions import AnyFunction, Functions
 
-Hop = Callable[..., Awaitable[Any]]
+ThreadPool = Callable[..., Awaitable[Any]]
 
 
 class Given(NamedTuple):
@@ -29,15 +29,15 @@ class Opener(enqueue.Opener, Protocol):
 
 
 class CheckedEnqueue:
-    """Stores calls of the functions of one app; `hop` runs what blocks off a coroutine's loop."""
+    """Stores calls of the functions of one app; `pool` runs what blocks off a coroutine's loop."""
 
     def __init__(
-        self, opener: Opener, functions: Functions, waits: Waits, hop: Hop | None = None
+        self, opener: Opener, functions: Functions, waits: Waits, pool: ThreadPool | None = None
     ) -> None:
         self._opener = opener
         self._functions = functions
         self._waits = waits
-        self._hop = hop or _to_thread
+        self._pool = pool or _to_thread
 
     def put(self, function: AnyFunction, payload: dict[str, Any], given: Given) -> Task:
         """Store one call, whose payload was checked."""
@@ -55,13 +55,13 @@ class CheckedEnqueue:
         new = function.kind, payload, function.filled(given.options)
         if not self._opener.is_serving:
             enqueue.check(self._opener, *new, task_id=given.id, key=given.key)
-            await self._hop(self._opener.serve)
+            await self._pool(self._opener.serve)
         found = await enqueue.enqueue_soon(self._opener, *new, task_id=given.id, key=given.key)
         if self._functions.when_stored is not None:
-            await self._hop(self._functions.when_stored)
+            await self._pool(self._functions.when_stored)
             found = enqueue.Unread(found.id, found) if isinstance(found, Task) else found
         if not isinstance(found, Task):
-            found = await self._hop(enqueue.read, self._opener.serve(), found)
+            found = await self._pool(enqueue.read, self._opener.serve(), found)
         return found.waiting_by(self._waits)
 
     def put_many(
@@ -88,7 +88,7 @@ class CheckedEnqueue:
         chunked: bool,
     ) -> list[str]:
         """The same in a coroutine."""
-        ids: list[str] = await self._hop(self.put_many, function, payloads, given, chunked)
+        ids: list[str] = await self._pool(self.put_many, function, payloads, given, chunked)
         return ids
 
 

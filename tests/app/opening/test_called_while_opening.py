@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast, StoreError
-from outlast.maintenance.recovery import recover
+from outlast import Outlast, StoreError, usual_recovery
 from outlast.store.session import Session
 
 
@@ -17,7 +16,7 @@ def test_it_is_refused_at_once_and_the_opening_goes_on(database: Path) -> None:
         with pytest.raises(StoreError) as caught:
             app.enqueue("from a handler")
         refused.append(str(caught.value))
-        recover(session)
+        usual_recovery(session)
 
     app = Outlast(database, recovery=struck)
     app.enqueue("work", id="t")

@@ -12,10 +12,9 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError
+from outlast import InvalidInput, Outlast, OutlastError, Settings, StoreError, usual_recovery
 from outlast.app import claim
 from outlast.clock import Instant
-from outlast.maintenance.recovery import recover
 from outlast.store.records import FlushResult
 from outlast.store.session import Session
 from outlast.store.store import Store
@@ -58,7 +57,7 @@ def test_a_first_look_beside_a_first_opening_to_serve_drops_nobodys_session(
     def slow_recovery(session: Session) -> None:
         recovering.set()
         looked.wait(0.3)
-        recover(session)
+        usual_recovery(session)
 
     app = Outlast(database, clock=clock, recovery=slow_recovery)
 

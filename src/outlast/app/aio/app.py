@@ -12,13 +12,13 @@ from typing import Any, Self
 
 from outlast.app import claim
 from outlast.app.aio.functions import AsyncRegistering
-from outlast.app.aio.hop import Hop
-from outlast.app.aio.hopping import hopping
+from outlast.app.aio.in_thread import in_thread
 from outlast.app.aio.lease import AsyncLease
 from outlast.app.aio.locks import AsyncLockVerbs
 from outlast.app.aio.reading import AsyncReadVerbs
 from outlast.app.aio.results import Results
 from outlast.app.aio.subscription import AsyncEventVerbs
+from outlast.app.aio.thread_pool import ThreadPool
 from outlast.app.aio.worker import AsyncWorkerVerbs
 from outlast.app.app import Outlast, handle_on
 from outlast.app.handle import StoreHandle
@@ -72,11 +72,11 @@ class AsyncOutlast(
         self._handle = handle_on(target, settings, clock, recovery, logger, is_guest=guest)
         self._functions = Functions(self._handle.serve)
         self._app = _SharingOutlast(self._handle, self._functions)
-        self._hop = Hop()
+        self._pool = ThreadPool()
         self._checked_enqueue = CheckedEnqueue(
-            self._handle, self._functions, self.wait, self._hop.to_its_end
+            self._handle, self._functions, self.wait, self._pool.to_its_end
         )
-        self._results = Results(self._handle.look, self._hop, self._handle.now)
+        self._results = Results(self._handle.look, self._pool, self._handle.now)
         self._is_open = False
         self.path = self._handle.path
 
@@ -88,7 +88,7 @@ class AsyncOutlast(
 
     async def open(self) -> Self:
         """Open to serve: migrate, recover, be ready. Also done by the first operation."""
-        await self._hop(self._app.open)
+        await self._pool(self._app.open)
         self._is_open = True
         return self
 
@@ -118,13 +118,13 @@ class AsyncOutlast(
         finally:
             # Also when we are cancelled once more: what is out must be given back.
             self._is_open = False
-            await self._hop.to_its_end(self._handle.close, error)
-            await self._hop.close()
+            await self._pool.to_its_end(self._handle.close, error)
+            await self._pool.close()
 
     async def _serve(self) -> Session:
         """The store, opened to serve; only the first call has to leave the loop for it."""
         if not self._is_open:
-            await self._hop(self._handle.serve)
+            await self._pool(self._handle.serve)
             self._is_open = True
         return self._handle.serve()
 
@@ -160,10 +160,10 @@ class AsyncOutlast(
         )  # fmt: skip
         if isinstance(found, Task):
             return found
-        there: Task = await self._hop(enqueue.read, self._handle.serve(), found)
+        there: Task = await self._pool(enqueue.read, self._handle.serve(), found)
         return there.waiting_by(self.wait)
 
-    enqueue_many = hopping(Outlast.enqueue_many)
+    enqueue_many = in_thread(Outlast.enqueue_many)
 
     async def retry(self, task_id: str, *, by: str | None = None, source: str = LIBRARY) -> Task:
         """Run a final task anew, as a clone that names the original in `retry_of`."""
@@ -213,24 +213,24 @@ class AsyncOutlast(
         watch = work_watch(session, timeout_seconds)
         with closing(session.store.work_listener()) as listener:
             while True:
-                await self._hop(watch.begin)
+                await self._pool(watch.begin)
                 claimed = await self._claim(session, request, lease)
                 if claimed or watch.is_over:
                     return claimed
-                while (pause := await self._hop(watch.pause_seconds)) > 0:
+                while (pause := await self._pool(watch.pause_seconds)) > 0:
                     if await listener.wait_async(pause):
                         break
 
     async def _claim(
         self, session: Session, request: ClaimRequest, lease: Duration | None
     ) -> list[AsyncLease]:
-        leases = await self._hop.undone_if_cancelled(
+        leases = await self._pool.undone_if_cancelled(
             partial(claim.claim, session, request, lease),
             lambda leases: give_back(session, [one.claimed for one in leases]),
         )
-        return [AsyncLease(one, self._hop) for one in leases]
+        return [AsyncLease(one, self._pool) for one in leases]
 
-    take = hopping(Outlast.take)
+    take = in_thread(Outlast.take)
 
     async def complete_many(self, pairs: Iterable[tuple[AsyncLease, Any]]) -> list[bool]:
         """Finish many tasks in one transaction; lost leases raise after the others are stored."""
@@ -248,7 +248,7 @@ class AsyncOutlast(
 
     # Deciding about tasks
 
-    cancel = hopping(Outlast.cancel)
+    cancel = in_thread(Outlast.cancel)
 
     async def fail(
         self, task_id: str, error: str, *, by: str | None = None, source: str = LIBRARY
@@ -257,41 +257,41 @@ class AsyncOutlast(
         failed = await self.in_thread(Outlast.fail, task_id, error, by=by, source=source)
         return failed.waiting_by(self.wait)
 
-    park = hopping(Outlast.park)
-    unpark = hopping(Outlast.unpark)
-    pause = hopping(Outlast.pause)
-    unpause = hopping(Outlast.unpause)
-    force = hopping(Outlast.force)
-    force_many = hopping(Outlast.force_many)
-    approve_recovery = hopping(Outlast.approve_recovery)
-    held_recoveries = hopping(Outlast.held_recoveries)
-    release_lock = hopping(Outlast.release_lock)
-    unsubscribe = hopping(Outlast.unsubscribe)
-    audit = hopping(Outlast.audit)
+    park = in_thread(Outlast.park)
+    unpark = in_thread(Outlast.unpark)
+    pause = in_thread(Outlast.pause)
+    unpause = in_thread(Outlast.unpause)
+    force = in_thread(Outlast.force)
+    force_many = in_thread(Outlast.force_many)
+    approve_recovery = in_thread(Outlast.approve_recovery)
+    held_recoveries = in_thread(Outlast.held_recoveries)
+    release_lock = in_thread(Outlast.release_lock)
+    unsubscribe = in_thread(Outlast.unsubscribe)
+    audit = in_thread(Outlast.audit)
 
     # Signs of life
 
-    heartbeat = hopping(Outlast.heartbeat)
-    mark_dead = hopping(Outlast.mark_dead)
+    heartbeat = in_thread(Outlast.heartbeat)
+    mark_dead = in_thread(Outlast.mark_dead)
 
     # Keeping the store
 
-    migrate = hopping(Outlast.migrate)
+    migrate = in_thread(Outlast.migrate)
 
     async def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
         found = await self.in_thread(Outlast.resolve, task_id)
         return None if found is None else found.waiting_by(self.wait)
 
-    recover = hopping(Outlast.recover)
-    recovery_plan = hopping(Outlast.recovery_plan)
-    recovery_status = hopping(Outlast.recovery_status)
-    last_report = hopping(Outlast.last_report)
-    recovered = hopping(Outlast.recovered)
-    recovery_report = hopping(Outlast.recovery_report)
-    recovery_settings = hopping(Outlast.recovery_settings)
-    heal = hopping(Outlast.heal)
-    recovery_stats = hopping(Outlast.recovery_stats)
-    reclaim_stale = hopping(Outlast.reclaim_stale)
-    check_integrity = hopping(Outlast.check_integrity)
-    flush_wal = hopping(Outlast.flush_wal)
+    recover = in_thread(Outlast.recover)
+    recovery_plan = in_thread(Outlast.recovery_plan)
+    recovery_status = in_thread(Outlast.recovery_status)
+    last_report = in_thread(Outlast.last_report)
+    recovered = in_thread(Outlast.recovered)
+    recovery_report = in_thread(Outlast.recovery_report)
+    recovery_settings = in_thread(Outlast.recovery_settings)
+    heal = in_thread(Outlast.heal)
+    recovery_stats = in_thread(Outlast.recovery_stats)
+    reclaim_stale = in_thread(Outlast.reclaim_stale)
+    check_integrity = in_thread(Outlast.check_integrity)
+    flush_wal = in_thread(Outlast.flush_wal)

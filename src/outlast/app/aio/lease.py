@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from outlast.app.aio.hop import Hop
+from outlast.app.aio.thread_pool import ThreadPool
 from outlast.app.lease import Lease
 from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import Parked
@@ -16,11 +16,11 @@ from outlast.tasks import checkpoint, settle
 class AsyncLease:
     """Time-limited ownership of one task."""
 
-    __slots__ = ("_hop", "_lease")
+    __slots__ = ("_lease", "_pool")
 
-    def __init__(self, lease: Lease, hop: Hop) -> None:
+    def __init__(self, lease: Lease, pool: ThreadPool) -> None:
         self._lease = lease
-        self._hop = hop
+        self._pool = pool
 
     def __repr__(self) -> str:
         """Names the task and never its payload."""
@@ -78,7 +78,7 @@ class AsyncLease:
 
     async def start(self) -> None:
         """Note that the work of a prefetched task begins now, so that a crash is charged to it."""
-        await self._hop.to_its_end(self._lease.start)
+        await self._pool.to_its_end(self._lease.start)
 
     async def renew(self, *, stage: str | None = None) -> None:
         """Push the lease out by its length from now; LeaseLost if it is no longer ours."""

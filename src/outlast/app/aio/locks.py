@@ -7,8 +7,8 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from outlast.app.aio.hop import Hop
 from outlast.app.aio.lease import AsyncLease
+from outlast.app.aio.thread_pool import ThreadPool
 from outlast.app.app import Outlast
 from outlast.app.handle import StoreHandle
 from outlast.app.lease import Lease
@@ -32,10 +32,10 @@ class AsyncNamedLock:
     each other as those of two objects do. Taken by hand it lasts its time, unless it is extended.
     """
 
-    def __init__(self, lock: NamedLock, handle: StoreHandle, hop: Hop) -> None:
+    def __init__(self, lock: NamedLock, handle: StoreHandle, pool: ThreadPool) -> None:
         self._lock = lock
         self._handle = handle
-        self._hop = hop
+        self._pool = pool
 
     def __repr__(self) -> str:
         """Names the lock, and the token if it was handed out."""
@@ -67,15 +67,15 @@ class AsyncNamedLock:
 
     async def release(self) -> bool:
         """Give it back; False when it was not held any more, and nothing changes then."""
-        return await self._hop.to_its_end(self._lock.release)
+        return await self._pool.to_its_end(self._lock.release)
 
     async def extend(self, seconds: Duration) -> bool:
         """Hold it for so long from now, if that is later; False when it is not held any more."""
-        return await self._hop.to_its_end(self._lock.extend, seconds)
+        return await self._pool.to_its_end(self._lock.extend, seconds)
 
     async def check(self) -> None:
         """Raise LockLost unless the lock is held by this object at this moment."""
-        await self._hop.to_its_end(self._lock.check)
+        await self._pool.to_its_end(self._lock.check)
 
     async def __aenter__(self) -> Self:
         """Take the lock, waiting for it if that was asked for, and renew it; LockHeld if not."""
@@ -93,7 +93,7 @@ class AsyncNamedLock:
     ) -> None:
         """Give it back; LockLost if it was lost meanwhile, unless the block has its own error."""
         try:
-            was_held = await self._hop.to_its_end(self._lock.leave_block)
+            was_held = await self._pool.to_its_end(self._lock.leave_block)
         except OutlastError as trouble:
             self._lock.end_badly(trouble, error)
             return
@@ -108,19 +108,19 @@ class AsyncNamedLock:
         watch = self._lock.watch(session)
         with closing(session.store.lock_listener()) as listener:
             while True:
-                await self._hop(watch.begin)
+                await self._pool(watch.begin)
                 in_the_way = await self._try_once(in_block, looks_first=True)
                 if in_the_way is None or watch.is_over:
                     return in_the_way
                 watch.look_again(in_the_way)
-                while (pause := await self._hop(watch.pause_seconds)) > 0:
+                while (pause := await self._pool(watch.pause_seconds)) > 0:
                     if await listener.wait_async(pause):
                         break
 
     async def _try_once(self, in_block: bool, looks_first: bool = False) -> LockInfo | None:
         """A lock that a cancelled call was handed is given back."""
         undo = partial(self._lock.undo, in_block, self._lock.token)
-        return await self._hop.undone_if_cancelled(
+        return await self._pool.undone_if_cancelled(
             partial(self._lock.try_once, in_block, looks_first),
             lambda in_the_way: in_the_way or undo(),
         )
@@ -131,7 +131,7 @@ class AsyncLockVerbs:
 
     _app: Outlast
     _handle: StoreHandle
-    _hop: Hop
+    _pool: ThreadPool
 
     def lock(
         self,
@@ -146,7 +146,7 @@ class AsyncLockVerbs:
         It lasts `ttl` unless it is renewed: 300 s, or as `lock_ttl_seconds` says.
         """
         return AsyncNamedLock(
-            self._app.lock(name, ttl, wait, holder=holder), self._handle, self._hop
+            self._app.lock(name, ttl, wait, holder=holder), self._handle, self._pool
         )
 
     async def next_with_lock(
@@ -167,21 +167,21 @@ class AsyncLockVerbs:
         """
         timeout_seconds = 0.0 if wait is None else duration_ms(wait, "wait") / 1000
         request = request_with_lock(agent, lock, queue, kinds=kinds, group=group)
-        session = await self._hop(self._handle.serve)
+        session = await self._pool(self._handle.serve)
 
         async def claimed(verb: Claims) -> AsyncLease | None:
-            found = await self._hop.undone_if_cancelled(
+            found = await self._pool.undone_if_cancelled(
                 partial(verb, session, request, lease),
                 lambda leases: give_back(session, [one.claimed for one in leases]),
             )
-            return AsyncLease(found[0], self._hop) if found else None
+            return AsyncLease(found[0], self._pool) if found else None
 
         if not timeout_seconds:
             return await claimed(heal_and_claim)
         watch = work_watch(session, timeout_seconds)
         with closing(session.store.work_listener()) as listener:
             while True:
-                await self._hop(watch.begin)
+                await self._pool(watch.begin)
                 try:
                     found = await claimed(claim_when_free)
                 except LockHeld as refused:
@@ -190,6 +190,6 @@ class AsyncLockVerbs:
                     found = None
                 if found is not None or watch.is_over:
                     return found
-                while (pause := await self._hop(watch.pause_seconds)) > 0:
+                while (pause := await self._pool(watch.pause_seconds)) > 0:
                     if await listener.wait_async(pause):
                         break

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from outlast.app.aio.hopping import Hopping, hopping
+from outlast.app.aio.in_thread import InThread, in_thread
 from outlast.app.aio.results import Results
 from outlast.app.app import Outlast
 from outlast.domain.duration import Duration
@@ -12,7 +12,7 @@ from outlast.domain.names import checked_id
 from outlast.domain.task import Task
 
 
-class AsyncReadVerbs(Hopping):
+class AsyncReadVerbs(InThread):
     """The verbs that read; a task that they return waits by the loop."""
 
     _results: Results
@@ -53,33 +53,33 @@ class AsyncReadVerbs(Hopping):
         """
         found = await self.in_thread(Outlast.snapshot, status, queue, group)
         try:
-            while tasks := await self._hop.to_its_end(found.more):
+            while tasks := await self._pool.to_its_end(found.more):
                 for task in tasks:
                     yield task.waiting_by(self.wait)
         finally:
-            await self._hop.to_its_end(found.close)
+            await self._pool.to_its_end(found.close)
 
-    counts = hopping(Outlast.counts)
-    backlog = hopping(Outlast.backlog)
-    stats = hopping(Outlast.stats)
-    leases = hopping(Outlast.leases)
-    paused_queues = hopping(Outlast.paused_queues)
-    ids = hopping(Outlast.ids)
-    metrics = hopping(Outlast.metrics)
-    workers = hopping(Outlast.workers)
-    is_alive = hopping(Outlast.is_alive)
-    stale_workers = hopping(Outlast.stale_workers)
-    group = hopping(Outlast.group)
-    history = hopping(Outlast.history)
-    why = hopping(Outlast.why)
-    checkpoints = hopping(Outlast.checkpoints)
-    latest_checkpoint = hopping(Outlast.latest_checkpoint)
-    checkpoint_counts = hopping(Outlast.checkpoint_counts)
-    keys = hopping(Outlast.keys)
-    schema = hopping(Outlast.schema)
-    events = hopping(Outlast.events)
-    newest_events = hopping(Outlast.newest_events)
-    subscribers = hopping(Outlast.subscribers)
-    locks = hopping(Outlast.locks)
-    current_lock = hopping(Outlast.current_lock)
-    is_lock_stale = hopping(Outlast.is_lock_stale)
+    counts = in_thread(Outlast.counts)
+    backlog = in_thread(Outlast.backlog)
+    stats = in_thread(Outlast.stats)
+    leases = in_thread(Outlast.leases)
+    paused_queues = in_thread(Outlast.paused_queues)
+    ids = in_thread(Outlast.ids)
+    metrics = in_thread(Outlast.metrics)
+    workers = in_thread(Outlast.workers)
+    is_alive = in_thread(Outlast.is_alive)
+    stale_workers = in_thread(Outlast.stale_workers)
+    group = in_thread(Outlast.group)
+    history = in_thread(Outlast.history)
+    why = in_thread(Outlast.why)
+    checkpoints = in_thread(Outlast.checkpoints)
+    latest_checkpoint = in_thread(Outlast.latest_checkpoint)
+    checkpoint_counts = in_thread(Outlast.checkpoint_counts)
+    keys = in_thread(Outlast.keys)
+    schema = in_thread(Outlast.schema)
+    events = in_thread(Outlast.events)
+    newest_events = in_thread(Outlast.newest_events)
+    subscribers = in_thread(Outlast.subscribers)
+    locks = in_thread(Outlast.locks)
+    current_lock = in_thread(Outlast.current_lock)
+    is_lock_stale = in_thread(Outlast.is_lock_stale)

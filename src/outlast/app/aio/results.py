@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Any
 
-from outlast.app.aio.hop import Hop
+from outlast.app.aio.thread_pool import ThreadPool
 from outlast.app.waiting import outcome, timeout_seconds, too_late
 from outlast.clock import Instant
 from outlast.domain.duration import Duration
@@ -20,9 +20,9 @@ Reads = Callable[[], Store]
 class Results:
     """The watches of an object, one for each loop in which somebody waits."""
 
-    def __init__(self, reads: Reads, hop: Hop, clock: Callable[[], Instant]) -> None:
+    def __init__(self, reads: Reads, pool: ThreadPool, clock: Callable[[], Instant]) -> None:
         self._reads = reads
-        self._hop = hop
+        self._pool = pool
         self._clock = clock
         self._mutex = threading.Lock()
         self._watches: dict[asyncio.AbstractEventLoop, Watch] = {}
@@ -36,10 +36,10 @@ class Results:
         except TimeoutError:
             if not patience.expired():
                 raise
-        task = await self._hop(lambda: self._reads().tasks.get(task_id))
+        task = await self._pool(lambda: self._reads().tasks.get(task_id))
         if patience.expired() and task is not None and not task.is_final:
             now = self._clock()
-            raise await self._hop(lambda: too_late(self._reads(), task_id, timeout, now))
+            raise await self._pool(lambda: too_late(self._reads(), task_id, timeout, now))
         return outcome(task, task_id)
 
     def _watch(self) -> "Watch":
@@ -50,7 +50,7 @@ class Results:
                 del self._watches[loop]
             found = self._watches.get(here)
             if found is None or found.is_over:
-                found = self._watches[here] = Watch(self._reads, self._hop)
+                found = self._watches[here] = Watch(self._reads, self._pool)
             return found
 
     async def close(self) -> None:
@@ -69,9 +69,9 @@ class Results:
 class Watch:
     """Looks for all tasks that are waited for at once; it ends when nobody waits any more."""
 
-    def __init__(self, reads: Reads, hop: Hop) -> None:
+    def __init__(self, reads: Reads, pool: ThreadPool) -> None:
         self._reads = reads
-        self._hop = hop
+        self._pool = pool
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._news = asyncio.Event()
         self._job = asyncio.create_task(self._look_out())
@@ -105,15 +105,15 @@ class Watch:
 
     async def _look_out(self) -> None:
         try:
-            reads = await self._hop(self._reads)
+            reads = await self._pool(self._reads)
             watch = ChangeWatch(reads, None)
             with closing(reads.result_listener()) as listener:
                 while self._waiting:
                     self._news.clear()
-                    await self._hop(watch.begin)
+                    await self._pool(watch.begin)
                     await self._answer(reads)
                     while self._waiting and not self._news.is_set():
-                        pause = await self._hop(watch.pause_seconds)
+                        pause = await self._pool(watch.pause_seconds)
                         if pause == 0 or await _hears(listener.wait_async(pause), self._news):
                             break
         except asyncio.CancelledError:
@@ -130,7 +130,7 @@ class Watch:
 
     async def _answer(self, reads: Store) -> None:
         asked = list(self._waiting)
-        for task_id in await self._hop(reads.tasks.ended_among, asked) if asked else ():
+        for task_id in await self._pool(reads.tasks.ended_among, asked) if asked else ():
             for ended in self._waiting.get(task_id, ()):
                 if not ended.done():
                     ended.set_result(None)

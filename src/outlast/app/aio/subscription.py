@@ -8,7 +8,7 @@ from contextlib import closing
 from types import TracebackType
 from typing import Any, Self
 
-from outlast.app.aio.hop import Hop
+from outlast.app.aio.thread_pool import ThreadPool
 from outlast.app.event_delivery import OnError
 from outlast.app.events import (
     READ_AT_ONCE,
@@ -58,10 +58,10 @@ class _OnLoop:
 class AsyncSubscription:
     """Events are told on the loop that subscribed until this, or its AsyncOutlast, is closed."""
 
-    def __init__(self, subscription: Subscription, on_loop: _OnLoop, hop: Hop) -> None:
+    def __init__(self, subscription: Subscription, on_loop: _OnLoop, pool: ThreadPool) -> None:
         self._subscription = subscription
         self._on_loop = on_loop
-        self._hop = hop
+        self._pool = pool
         self.name = subscription.name
 
     def __repr__(self) -> str:
@@ -85,13 +85,13 @@ class AsyncSubscription:
 
     async def catch_up(self, timeout: Duration | None = None) -> bool:
         """Wait until all that stands in the stream now is told, and stored under the name."""
-        return await self._hop(self._subscription.catch_up, timeout)
+        return await self._pool(self._subscription.catch_up, timeout)
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Tell nothing more, and wait for a call that is under way, unless it is this one."""
         if self._on_loop.task is not None and self._on_loop.task is asyncio.current_task():
             timeout = 0
-        await self._hop.to_its_end(self._subscription.close, timeout)
+        await self._pool.to_its_end(self._subscription.close, timeout)
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,7 +109,7 @@ class AsyncEventVerbs:
     """The event stream for coroutines."""
 
     _handle: StoreHandle
-    _hop: Hop
+    _pool: ThreadPool
 
     async def subscribe(
         self,
@@ -131,10 +131,10 @@ class AsyncEventVerbs:
         terms = checked_terms(fn, name, kinds, on_error, tries)
         place = None if after is None else cursor_of(after)
         on_loop = _OnLoop(fn)
-        begun = await self._hop.undone_if_cancelled(
+        begun = await self._pool.undone_if_cancelled(
             lambda: begin_subscription(self._handle, on_loop, terms, place), Subscription.close
         )
-        return AsyncSubscription(begun, on_loop, self._hop)
+        return AsyncSubscription(begun, on_loop, self._pool)
 
     async def follow(
         self,
@@ -146,17 +146,17 @@ class AsyncEventVerbs:
         """What happens behind a place, or from now on, as it happens; it never ends by itself."""
         wanted = wanted_by(kinds, task)
         place = None if after is None else cursor_of(after)
-        reads = await self._hop(self._handle.look)
+        reads = await self._pool(self._handle.look)
         at = await (
-            self._hop(reads.events.end) if place is None else self._hop(reached, reads, place)
+            self._pool(reads.events.end) if place is None else self._pool(reached, reads, place)
         )
         with closing(reads.news_listener()) as listener:
             while True:
-                seen = await self._hop(reads.changes)
-                page = await self._hop(reads.events.page, at, READ_AT_ONCE, self._handle.now())
+                seen = await self._pool(reads.changes)
+                page = await self._pool(reads.events.page, at, READ_AT_ONCE, self._handle.now())
                 for event in filter(wanted.takes, page.events):
                     yield event
                 at = page.end
-                while page.is_last and await self._hop(reads.changes) == seen:
+                while page.is_last and await self._pool(reads.changes) == seen:
                     if await listener.wait_async(POLL_SECONDS):
                         break

@@ -21,8 +21,8 @@ from outlast.store.sqlite.file_guard import file_id
 from outlast.store.sqlite.presence.own import OwnPresence
 from outlast.store.sqlite.presence.presence import SqlitePresence
 from outlast.store.sqlite.readers import LongRead, Readers
+from outlast.store.sqlite.side_folder.only_one import Turn, Turns
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.side_folder.turns import Turn, Turns
 from outlast.store.sqlite.side_folder.users_lock import UsersLock
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.sqlite.wakeups.listener import SocketListener

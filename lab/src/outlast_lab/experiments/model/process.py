@@ -30,8 +30,8 @@ from outlast.store.sqlite.engine import ServingEngine
 from outlast.store.sqlite.presence.own import OwnPresence
 from outlast.store.sqlite.presence.peers import Incarnation
 from outlast.store.sqlite.readers import Readers
+from outlast.store.sqlite.side_folder.only_one import Turn
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.side_folder.turns import Turn
 from outlast.store.sqlite.side_folder.users_lock import UsersLock
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.store import Store

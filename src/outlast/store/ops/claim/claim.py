@@ -12,7 +12,7 @@ from outlast.errors import DeclaredDead
 from outlast.logs import logger
 from outlast.store.access import Access
 from outlast.store.ops import settle
-from outlast.store.ops.claim import rows
+from outlast.store.ops.claim import pick
 from outlast.store.ops.claim.log import Tale
 from outlast.store.ops.locks import rows as locks
 from outlast.store.ops.settle import GIVE_BACK
@@ -100,7 +100,7 @@ class Claims:
         def is_anything_there(tx: Transaction) -> bool:
             if request.lock is not None:
                 locks.refuse_held(tx, request.lock, now)
-            return rows.anything_eligible(tx, request, now)
+            return pick.anything_eligible(tx, request, now)
 
         return (
             self._access.came_up_empty
@@ -126,12 +126,12 @@ class Claims:
             settle.settle_grants(tx, doubtful, moment)
             answers = settle.settle_grants(tx, settlements, moment)
             row = own.row(tx, request.worker, moment)
-            claiming = rows.Claim(
+            claiming = pick.Claim(
                 request, row, self._access.engine.traits.token_floor, moment, terms.lease_ms, tale
             )
             if request.lock is not None:
                 locks.refuse_held(tx, request.lock, moment)
-            claimed = rows.claim_tasks(tx, claiming) if request.limit else []
+            claimed = pick.claim_tasks(tx, claiming) if request.limit else []
             if request.lock is not None and claimed:
                 locks.take_with(tx, request.lock, claiming, claimed[0])
             handed[:] = claimed or ()
@@ -169,7 +169,7 @@ class Claims:
         def operation(tx: Transaction) -> list[Task] | None:
             nonlocal tale
             tale = Tale()
-            return rows.take_tasks(tx, request, now, tale)
+            return pick.take_tasks(tx, request, now, tale)
 
         while taken is None:
             taken = self._access.write("claim", operation, wakes=FOLLOWING)

@@ -8,7 +8,7 @@ from outlast.domain.events import LOCK_EXPIRED, LOCK_FREED
 from outlast.domain.locks import Locked, LockGrant, LockInfo, LockRequest, judge_lock
 from outlast.domain.task import stamp_of, utc_of
 from outlast.errors import LockHeld
-from outlast.store.ops.claim.rows import Claim
+from outlast.store.ops.claim.pick import Claim
 from outlast.store.ops.events import add_event
 from outlast.store.records import Claimed, Grant
 from outlast.store.transaction import Transaction, Values

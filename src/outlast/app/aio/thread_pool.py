@@ -14,7 +14,7 @@ T = TypeVar("T")
 THREADS = 8
 
 
-class Hop:
+class ThreadPool:
     """A pool that is made when first used, and may be used again after it was closed.
 
     It belongs to no loop: several may use it, at once or one after the other.
