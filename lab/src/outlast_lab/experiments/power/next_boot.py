@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.clock import Instant
+from outlast.host import boot
 from outlast.store.sqlite.presence.worker_lock_file import LockFiles, ProbedLock
 from outlast_lab.record.set_clock import SetClock
 from outlast_lab.stage import session_markers
@@ -38,9 +39,9 @@ class BootClock:
         return Instant(now.utc_ms, now.mono_ms - self._booted_at_ms)
 
 
-def begin_boot(boot: int) -> None:
+def begin_boot(number: int) -> None:
     """From here on this process lives in another boot of the same host, with the same disk."""
-    boot_id = f"00000000-0000-4000-8000-{boot:012}"
+    boot_id = f"00000000-0000-4000-8000-{number:012}"
     vars(boot)["boot_id"] = lambda: boot_id
     probe = ProbedLock.__init__
 
