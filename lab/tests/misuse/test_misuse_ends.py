@@ -28,7 +28,7 @@ def _plays_as_an_ordinary_user(folder: str, *names: str) -> None:
     import os
     from pathlib import Path
 
-    from outlast.app.app import backend
+    from outlast.app.process_hooks import backend
     from outlast_lab.experiments.misuse import serving
     from outlast_lab.experiments.misuse.cases import CASES
     from tests.support.childside import say

@@ -14,6 +14,7 @@ from outlast.app.lease import Lease, ended_leases
 from outlast.app.locks import LockVerbs
 from outlast.app.metrics import MetricVerbs
 from outlast.app.operators import OperatorVerbs
+from outlast.app.process_hooks import backend
 from outlast.app.recovery import RecoveryVerbs
 from outlast.app.store_path import database_path
 from outlast.app.tracing import Traceable
@@ -35,7 +36,6 @@ from outlast.tasks.functions import Functions
 from outlast.tasks.registering import Registering
 
 if TYPE_CHECKING:
-    from outlast.store.opening import Backend
     from outlast.worker.worker import Worker
 
 
@@ -272,12 +272,3 @@ def handle_on(
     log = our_logger() if logger is None else Log(logger, {})
     path = database_path(target)
     return StoreHandle(backend, path, settings, clock, recovery, log=log, is_guest=is_guest)
-
-
-def backend() -> "Backend":
-    """What opens the stores of this process."""
-    # Half of the cost of an import, paid when a store is first opened; that imports all of the
-    # store at once, so that no operation on it has to read a module's file later.
-    from outlast.store.opening import registry
-
-    return registry

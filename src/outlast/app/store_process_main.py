@@ -7,7 +7,7 @@ import socket
 from collections import deque
 from pathlib import Path
 
-from outlast.app.app import backend
+from outlast.app.process_hooks import backend
 from outlast.clock import SystemClock
 from outlast.errors import OutlastError
 from outlast.host import processes

@@ -4,9 +4,6 @@ POSIX locks belong to a process and an inode, so what guards a file must be one 
 and inode. This module is the single place that holds such process-wide state.
 """
 
-import atexit
-import os
-import sys
 import threading
 from pathlib import Path
 from typing import Protocol
@@ -205,13 +202,4 @@ def _identity(path: Path) -> FileId:
     return found
 
 
-def _leave_at_exit() -> None:
-    last = getattr(sys, "last_type", None)
-    registry.close_at_exit(last is not None and issubclass(last, KeyboardInterrupt))
-
-
 registry = Registry()
-os.register_at_fork(
-    before=registry.quiesce, after_in_parent=registry.resume, after_in_child=registry.abandon
-)
-atexit.register(_leave_at_exit)

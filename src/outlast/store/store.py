@@ -168,6 +168,8 @@ class Store:
 
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without unlocking it."""
-        if self.queue is not None:
-            self.queue.abandon()
-        self.engine.abandon()
+        try:
+            if self.queue is not None:
+                self.queue.abandon()
+        finally:
+            self.engine.abandon()

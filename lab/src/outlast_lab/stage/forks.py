@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from outlast.app.app import backend
+from outlast.app.process_hooks import backend
 from outlast.host import processes
 
 _LONGEST_BYTES = 1 << 14

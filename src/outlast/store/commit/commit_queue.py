@@ -78,7 +78,7 @@ class CommitQueue:
                 self._find_committer(operation)
             elif self._calls.empty():
                 self._calls.put(None)
-            if len(queue) <= self._most_waiting:
+            if len(self.shared) + len(self.alone) <= self._most_waiting:
                 asleep.acquire()
             elif not asleep.acquire(timeout=self._room_timeout_seconds):
                 self._refuse(operation, self._full())
@@ -101,7 +101,7 @@ class CommitQueue:
                 self._find_committer(operation)
             elif self._calls.empty():
                 self._calls.put(None)
-            if len(queue) > self._most_waiting:
+            if len(self.shared) + len(self.alone) > self._most_waiting:
                 room = operation.awaited[1:]
                 timer = loop.call_later(self._room_timeout_seconds, wake_futures, room)
             while not operation.is_decided:
@@ -138,9 +138,11 @@ class CommitQueue:
 
     def _took_back(self, operation: Operation[Any]) -> bool:
         """Whether the operation had not been taken, and never will be."""
+        operation.is_own = True
         try:
             (self.alone if operation.alone else self.shared).remove(operation)
         except ValueError:
+            operation.is_own = False
             return False
         return True
 
@@ -149,8 +151,9 @@ class CommitQueue:
 
         Interrupted once more, it goes without: what becomes of the operation is unknown to it.
         """
+        was_own = operation.is_own
         try:
-            if not self._took_back(operation) and not operation.is_decided:
+            if not self._took_back(operation) and not was_own and not operation.is_decided:
                 asleep.acquire()
         except BaseException as error:
             if not operation.is_decided:
@@ -178,10 +181,10 @@ class CommitQueue:
 
     def _find_committer(self, operation: Operation[Any]) -> None:
         """Start the committer; where no thread can be started any more, the caller commits."""
-        if self._is_closed:
-            self._refuse(operation, StoreError(_CLOSED))
-            return
         with self._starting:
+            if self._is_closed:
+                self._refuse(operation, StoreError(_CLOSED))
+                return
             if self._may_start and not self._has_committer:
                 self._start()
             if self._has_committer:
@@ -219,9 +222,12 @@ class CommitQueue:
                 while (batch := self._taken()) is not None:
                     self._run(batch)
                     del batch
-            except BaseException:
+            except BaseException as error:
                 # There is no memory left, perhaps not even to say so.
                 with suppress(BaseException):
+                    if self.under_way is not None and not self.under_way.is_answered:
+                        self.under_way.conclude(error)
+                        self.under_way.answer()
                     log.exception("the committer goes on after an error of its own")
                 self._calls.put(None)
         self._committers.discard(get_ident())
@@ -251,6 +257,8 @@ class CommitQueue:
         try:
             self._run_batch(batch)
         except BaseException as error:
+            if not batch.undecided():
+                log.exception("after a commit that is answered")
             batch.conclude(error)
             if isinstance(error, QueueStalled):
                 self._tell_all_who_wait(error)
@@ -260,14 +268,18 @@ class CommitQueue:
 
     def _tell_all_who_wait(self, error: QueueStalled) -> None:
         """They have waited for the same process, and would do so once more."""
-        while (batch := self._taken()) is not None:
+        left = len(self.shared) + len(self.alone)
+        while left > 0 and (batch := self._taken()) is not None:
+            left -= len(batch.members)
             batch.conclude(error)
             batch.answer()
 
     def retire(self, timeout_seconds: float | None = None) -> None:
         """The interpreter ends: the committer goes, and callers commit by themselves."""
         with self._starting:
-            self._may_start = self._has_committer = False
+            # In this order: who finds no committer any more must not start another.
+            self._has_committer = False
+            self._may_start = False
             thread, self._thread = self._thread, None
         self._calls.put(None)
         if thread is not None:
@@ -282,6 +294,13 @@ class CommitQueue:
         """In a forked child: all that waits, or is under way, stays with the parent."""
         self._is_closed, self._has_committer = True, False
         under_way = () if self.under_way is None else self.under_way.members
-        left = Batch([*self.shared, *self.alone, *under_way])
+        # Whose lock is released was answered before the fork.
+        left = Batch(
+            [
+                one
+                for one in (*self.shared, *self.alone, *under_way)
+                if one.asleep is None or one.asleep.locked()
+            ]
+        )
         left.conclude(StoreError(_FORKED))
         left.answer()

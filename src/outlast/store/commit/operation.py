@@ -21,7 +21,8 @@ Together = Callable[[Any, Sequence[Any]], Sequence[Any]]
 
 # Says the same by one statement: its name, its rows, the values that stand for all of them, and the
 # answer to each operation; None if it cannot be said so.
-AsStatement = Callable[[Sequence[Any]], tuple[str, Sequence[Row], Row, Sequence[Any]] | None]
+Statement = tuple[str, Sequence[Row], Row, Sequence[Any]]
+AsStatement = Callable[[Sequence[Any]], Statement | None]
 
 # Makes something of what waits for an operation and returns or raises its outcome.
 Finish = Callable[[Callable[[], Any]], Any]
@@ -58,6 +59,8 @@ class Operation(msgspec.Struct, Generic[T], eq=False):
     # What wakes its caller: a thread's lock, or a coroutine's loop and future.
     asleep: Any = None
     awaited: Any = None
+    # Its caller has taken it out of the queue, so nobody else will decide it.
+    is_own: bool = False
     # Its caller was interrupted twice and has gone; nobody will take the answer.
     is_abandoned: bool = False
 

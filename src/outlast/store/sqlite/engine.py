@@ -90,9 +90,11 @@ class ServingEngine(LookingEngine):
         """Commit and answer; then hint those who wait for what was done, and see to the WAL."""
         self._commit(batch)
         topics = NOBODY.union(*{one.wakes for one in batch.members if one.committed})
-        if topics:
-            self._wakeups.tell(topics)
-        batch.answer()
+        try:
+            if topics:
+                self._wakeups.tell(topics)
+        finally:
+            batch.answer()
         self._flusher.look_at(self._database.writer)
 
     def _commit(self, batch: Batch) -> None:

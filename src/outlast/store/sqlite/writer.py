@@ -12,7 +12,7 @@ from outlast.errors import SecondSqliteCopy, StoreError, StoreReplaced
 from outlast.logs import logger
 from outlast.probes import probe
 from outlast.store.commit.batch import Batch, Members, run_members
-from outlast.store.commit.operation import Operation
+from outlast.store.commit.operation import Operation, Statement
 from outlast.store.sqlite.connect import explained
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.readers import Closed, immortalize
@@ -119,14 +119,8 @@ class Writer:
         An error before the commit is sent means that nothing is stored, and the usual way is taken
         from its beginning: it waits for a busy store, and has the words for each member's error.
         """
-        as_statement = batch.members[0].as_statement
-        if as_statement is None or probes.is_armed or self.connection.in_transaction:
-            return False
-        for member in batch.members:
-            if member.as_statement is not as_statement:
-                return False
-        statement = as_statement([member.inputs for member in batch.members])
-        if statement is None:
+        statement = None if probes.is_armed else _one_statement(batch)
+        if statement is None or self.connection.in_transaction:
             return False
         name, rows, first, answers = statement
         try:
@@ -134,7 +128,9 @@ class Writer:
                 self.tx.run_row(name, rows[0])
             else:
                 self.tx.run_rows_at_once(name, rows, first)
-        except apsw.Error as error:
+        except StoreError:
+            raise
+        except Exception as error:
             if not self._was_sent(batch, error):
                 if isinstance(error, _IN_THE_WAY):
                     self._patience(began_at).nap()
@@ -284,3 +280,14 @@ class Writer:
             self.connection.close()
         else:
             immortalize(self.connection)
+
+
+def _one_statement(batch: Batch) -> Statement | None:
+    """What says all of a batch at once, if its members are of one kind that can be said so."""
+    as_statement = batch.members[0].as_statement
+    if as_statement is None:
+        return None
+    for member in batch.members:
+        if member.as_statement is not as_statement:
+            return None
+    return as_statement([member.inputs for member in batch.members])
