@@ -49,15 +49,19 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
-    if (found := _registry()) is not None:
-        found.resume()
-    _importing.release()
+    try:
+        if (found := _registry()) is not None:
+            found.resume()
+    finally:
+        _importing.release()
 
 
 def _after_fork_in_child() -> None:
-    if (found := _registry()) is not None:
-        found.abandon()
-    _importing.release()
+    try:
+        if (found := _registry()) is not None:
+            found.abandon()
+    finally:
+        _importing.release()
 
 
 def _at_exit() -> None:

@@ -5,6 +5,7 @@ and inode. This module is the single place that holds such process-wide state.
 """
 
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
@@ -168,9 +169,11 @@ class Registry:
 
     def resume(self) -> None:
         """After a fork, in the parent: go on."""
-        for _, store in self._stores():
-            store.resume()
-        self._mutex.release()
+        with ExitStack() as going_on:
+            # Each of them, whatever becomes of the others: a quiesce may have been interrupted.
+            going_on.callback(self._mutex.release)
+            for _, store in self._stores():
+                going_on.callback(store.resume)
 
     def abandon(self) -> None:
         """After a fork, in the child: everything inherited belongs to the parent."""

@@ -61,8 +61,10 @@ class Database:
 
     def resume(self) -> None:
         """After the fork, in the parent: go on."""
-        self.readers.resume()
-        self.writer.resume()
+        try:
+            self.readers.resume()
+        finally:
+            self.writer.resume()
 
     def abandon(self) -> None:
         """In a forked child: let go of the inherited connections."""

@@ -56,6 +56,7 @@ class ServingEngine(LookingEngine):
         except BaseException:
             self._gate.close()
             raise
+        self._quieted = self._database
         super().__init__(self._database.readers, folder, users, settings)
         if assists:
             self._own = PrincipalsPresence(folder, assists)
@@ -199,11 +200,13 @@ class ServingEngine(LookingEngine):
 
     def quiesce(self, timeout_seconds: float) -> bool:
         """Before a fork: no operation under way, and none begun until resume()."""
-        return self._database.quiesce(timeout_seconds)
+        # The committer may connect anew before resume().
+        self._quieted = self._database
+        return self._quieted.quiesce(timeout_seconds)
 
     def resume(self) -> None:
         """After the fork, in the parent: go on."""
-        self._database.resume()
+        self._quieted.resume()
 
     def abandon(self) -> None:
         """In a forked child: let go of what was inherited without unlocking it."""
