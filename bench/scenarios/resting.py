@@ -1,7 +1,7 @@
 """What a worker costs that has nothing to do, or only leases to renew; and a busy one its peers.
 
-A worker and its store process are two processes: memory is what both have for themselves and their share of
-what they have in common (PSS), processor time is that of both.
+A worker and its store process are two processes: memory is what both have for themselves and their
+share of what they have in common (PSS), processor time is that of both.
 """
 
 import os
