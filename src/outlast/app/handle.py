@@ -92,7 +92,7 @@ class StoreHandle:
         self._leave_the_parents_behind()
         with self._mutex:
             if self._session is not None and self._session.store.closed:
-                raise StoreReplaced(self._gone())
+                raise self._closed(self._session.store)
             if self._session is None:
                 self._session = self._opened(tell)
             return self._session
@@ -105,8 +105,14 @@ class StoreHandle:
                 self._drop()
         self.serve()
 
-    def _gone(self) -> str:
-        return (
+    def _closed(self, store: "Store") -> StoreError:
+        if store.is_left_at_exit:
+            return StoreError(
+                f"{self._path} was closed, for the interpreter ends; nothing was stored, do it"
+                " before the program's end or in an atexit handler registered after outlast is"
+                " imported"
+            )
+        return StoreReplaced(
             f"{self._path} was replaced or removed while it was open, and nothing more is written"
             " to it; find out who did that, then call close() or open() to begin anew"
         )
@@ -117,7 +123,7 @@ class StoreHandle:
         session, looking = self._session, self._looking
         if session is not None:
             if session.store.closed:
-                raise StoreReplaced(self._gone())
+                raise self._closed(session.store)
             return session.store
         if looking is not None and not looking.closed:
             return looking

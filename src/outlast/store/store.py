@@ -48,6 +48,8 @@ class Store:
         """Without a commit queue it was opened only to look."""
         self.engine = engine
         self.queue = queue
+        self.is_left_at_exit = False
+        """Whether it was left because the interpreter ends."""
         self._access = access = Access(engine, queue)
         self.tasks = Tasks(access)
         self.claims = Claims(access)
@@ -150,6 +152,7 @@ class Store:
 
         Work that ends its own process must be charged for it, or it would come back for ever.
         """
+        self.is_left_at_exit = True
         is_assisting = self.engine.presence.own.is_assisting
         if is_assisting or was_interrupted or not self.workers.holds_anything():
             self.close(now)
