@@ -130,6 +130,17 @@ def test_of_two_processes_with_one_name_only_the_dead_one_loses_its_tasks(
         assert app.get("of the dead").status == "pending"
 
 
+def test_one_pass_takes_back_what_each_of_the_dead_held(app: Outlast, database: Path) -> None:
+    app.enqueue_many("work", range(2), id=["of one", "of the other"])
+    with holding(database, "one", limit=1):
+        killed(database, "other")
+    app.enqueue_many("work", range(1), id=["of a third"])
+    killed(database, "third")
+    stats = app.heal()
+    assert (stats.entries_reclaimed, len(stats.dead_workers)) == (3, 3)
+    assert {app.get(one).status for one in ("of one", "of the other", "of a third")} == {"pending"}
+
+
 @pytest.mark.proves("HB-18")
 def test_a_restart_under_the_same_name_inherits_nothing(app: Outlast, database: Path) -> None:
     app.enqueue_many("work", range(2), id=["before", "after"])
