@@ -44,12 +44,13 @@ class Store:
     Each verb that writes is one durable transaction. Opened only to look, it changes nothing.
     """
 
+    is_left_at_exit = False
+    """Whether it was left because the interpreter ends."""
+
     def __init__(self, engine: Engine, queue: CommitQueue | None = None) -> None:
         """Without a commit queue it was opened only to look."""
         self.engine = engine
         self.queue = queue
-        self.is_left_at_exit = False
-        """Whether it was left because the interpreter ends."""
         self._access = access = Access(engine, queue)
         self.tasks = Tasks(access)
         self.claims = Claims(access)

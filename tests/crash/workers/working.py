@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast, QueueStalled, Settings, WorkerInfo
-from outlast.host import proc_files, processes
+from outlast import Outlast, WorkerInfo
+from outlast.host import file_locks, proc_files, processes
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
@@ -23,7 +23,6 @@ from tests.support.children import Child
 from tests.support.foreign import assert_sound
 
 PATIENCE_SECONDS = 60
-IMPATIENT = Settings(write_timeout_seconds=1)
 
 
 class WorkerChild(Child):
@@ -122,13 +121,10 @@ def stopped(pid: int) -> Iterator[None]:
 @contextmanager
 def stopped_between_writes(pid: int, database: Path) -> Iterator[None]:
     """The same for one that writes: stopped inside a write it would stand in everybody's way."""
-    with Outlast(database, settings=IMPATIENT) as app:
-        for _ in range(100):
-            with stopped(pid):
-                try:
-                    app.heartbeat("a passer-by")
-                except QueueStalled:
-                    continue
+    gate = Path(f"{database}-outlast", "gate")
+    for _ in range(100):
+        with stopped(pid):
+            if pid not in file_locks.flock_holders(gate):
                 yield
                 return
     raise AssertionError("it is always found inside a write")
