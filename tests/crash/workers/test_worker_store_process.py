@@ -25,6 +25,8 @@ from tests.support.foreign import foreign_rows
 
 TASKS = 300
 SHORT = {"lease_seconds": 1}
+# Long enough for a busy machine to return a result before its lease ends.
+LATE = {"lease_seconds": 4}
 
 
 def _next_store_process(worker: WorkerChild, before: int) -> int:
@@ -192,7 +194,7 @@ def test_a_result_that_is_offered_late_counts_while_nobody_else_has_the_task(
 ) -> None:
     with Outlast(database) as app:
         app.enqueue("held", id="t")
-    with WorkerChild(database, settings=SHORT) as worker, looking(database) as app:
+    with WorkerChild(database, settings=LATE) as worker, looking(database) as app:
         worker.begun("t")
         with stopped_between_writes(worker.store_process(), database):
             worker.let_go("t")
@@ -209,7 +211,7 @@ def test_a_result_that_is_offered_when_another_has_the_task_is_refused(database:
     """It was finished in time, and the store process could not store it before the lease ended."""
     with Outlast(database) as app:
         app.enqueue("held", id="t")
-        with WorkerChild(database, settings=SHORT) as worker:
+        with WorkerChild(database, settings=LATE) as worker:
             worker.begun("t")
             with stopped_between_writes(worker.store_process(), database):
                 worker.let_go("t")
