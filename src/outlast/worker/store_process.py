@@ -168,20 +168,22 @@ class StoreProcess:
     def _exchange(self) -> None:
         if self._failures >= SINGLY_AFTER_FAILURES and self._endings:
             self._settle_singly()
-        if self._endings and self._is_late():
-            # Leases that ran out are about to be put back, our own too: first what is done.
-            self._settle(dict(self._endings))
         self._work_waiter.begin()
-        heal_before_claim(self._session, force=False)
+        self._heal(force=False)
         endings = dict(self._endings)
         began_mono_ms = self._session.now().mono_ms
         done = self._trade(list(endings.values()))
         came_up_empty = self._room > 0 and not done.claimed and not self._work_waiter.found_no_work
         # Orphans of dead workers are looked for before the queue is called empty.
-        if came_up_empty and heal_before_claim(self._session, force=True):
+        if came_up_empty and self._heal(force=True):
             done = Exchanged(done.answers, self._trade([]).claimed)
         self._failures = 0
         self._tell(list(endings), done, began_mono_ms)
+
+    def _heal(self, force: bool) -> bool:
+        """Not while our own leases may have run out: they would be put back, too, though what the
+        worker has ended meanwhile is still to be read and stored. The next beat renews them."""
+        return not (self._held and self._is_late()) and heal_before_claim(self._session, force)
 
     def _trade(self, settlements: list[Settlement]) -> Exchanged:
         request = ClaimRequest(

@@ -18,7 +18,7 @@ STATUS = 3
 ROUNDS = 300
 LONGEST_SECONDS = 0.0015
 THREADS = 4
-HANDLER_SECONDS = 20
+HANDLER_SECONDS, SIGNAL_AGAIN_SECONDS = 20, 0.1
 
 
 class Interrupted(BaseException):
@@ -98,10 +98,16 @@ def _write_for_ever(scene: Scene, witness: Witness, n: int, begun: threading.Bar
         number += 1
 
 
-def _struck_inside(has_begun: threading.Event) -> None:
-    """On the committer's thread: its transaction stays open until the handler runs."""
-    os.kill(os.getpid(), signal.SIGUSR1)
-    has_begun.wait(HANDLER_SECONDS)
+def _struck_inside(has_begun: threading.Event, is_over: threading.Event) -> None:
+    """On the committer's thread: its transaction stays open until the handler is over.
+
+    A signal that arrives just before the main thread lies down does not wake it: it is sent again.
+    """
+    ends_at = time.monotonic() + HANDLER_SECONDS
+    while not has_begun.is_set() and time.monotonic() < ends_at:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        has_begun.wait(SIGNAL_AGAIN_SECONDS)
+    is_over.wait(HANDLER_SECONDS)
 
 
 def handler_uses_the_store(use: str) -> Callable[[Scene], None]:
@@ -118,11 +124,12 @@ def handler_uses_the_store(use: str) -> Callable[[Scene], None]:
         said: list[object] = []
 
         def handle(number: int, frame: FrameType | None) -> None:
-            has_begun.set()
-            said.append(scene.must_do(uses[use]))
+            if not has_begun.is_set():
+                has_begun.set()
+                said.append(scene.must_do(uses[use]))
 
         signal.signal(signal.SIGUSR1, handle)
-        with scene.at("enqueue.written", lambda: _struck_inside(has_begun)):
+        with scene.at("enqueue.written", lambda: _struck_inside(has_begun, has_begun)):
             scene.must_do(lambda: witness.enqueue("under way"))
         scene.must(len(said) == 1, f"the handler was answered {said}")
         scene.must_do(lambda: witness.enqueue("next"))
@@ -133,16 +140,19 @@ def handler_uses_the_store(use: str) -> Callable[[Scene], None]:
 
 def handler_reads(scene: Scene) -> None:
     """A signal's handler looks at the store while the call that it interrupts is not committed."""
-    witness, has_looked = scene.witness(), threading.Event()
+    witness, has_begun, has_looked = scene.witness(), threading.Event(), threading.Event()
     scene.must_do(lambda: witness.enqueue("before"))
     seen: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if has_begun.is_set():
+            return
+        has_begun.set()
         seen.append(witness.app.counts()["pending"])
         has_looked.set()
 
     signal.signal(signal.SIGUSR1, handle)
-    with scene.at("enqueue.written", lambda: _struck_inside(has_looked)):
+    with scene.at("enqueue.written", lambda: _struck_inside(has_begun, has_looked)):
         scene.must_do(lambda: witness.enqueue("under way"))
     scene.must(seen == [1], f"it saw {seen} tasks, one of which is not committed")
     witness.close()
