@@ -213,49 +213,6 @@ def assert_noted_once(database: Path, stored: set[str]) -> None:
     assert lone <= set(ledger)
 
 
-def _forks_while_others_write(path: str) -> None:
-    import os
-    import threading
-
-    from outlast import Outlast
-    from tests.crash.commits.test_committer import FOLLOWERS, PATIENCE_SECONDS, Told, follow
-    from tests.support.childside import say
-
-    app, told, stop = Outlast(path).open(), Told(), threading.Event()
-    threads = [
-        threading.Thread(target=follow, args=(app, stop, told, f"f{n}"), daemon=True)
-        for n in range(FOLLOWERS)
-    ]
-    for thread in threads:
-        thread.start()
-    for n in range(6):
-        pid = os.fork()
-        if pid == 0:
-            ids = [app.enqueue("work", id=f"child {n}.{m}").id for m in range(3)]
-            say(["child", ids])
-            os._exit(0)
-        say(["exit", os.waitpid(pid, 0)[1]])
-    stop.set()
-    for thread in threads:
-        thread.join(PATIENCE_SECONDS)
-    say(["hang", [thread.name for thread in threads if thread.is_alive()]])
-    say(["parent", [app.enqueue("work", id="last").id, *told.stored]])
-    say(["surprises", told.unknown + told.surprises])
-    app.close()
-
-
-def test_forks_amid_groups_harm_neither_parent_nor_child(with_ledger: Path) -> None:
-    with Child(_forks_while_others_write, with_ledger) as child:
-        said = child.hear_all()
-        assert child.wait() == 0, child.error()
-    assert [what for word, what in said if word == "exit"] == [0] * 6
-    assert [what for word, what in said if word in ("hang", "surprises")] == [[], []]
-    stored = [one for word, what in said if word in ("child", "parent") for one in what]
-    assert len(stored) == len(set(stored)) > 6 * 3 + FOLLOWERS
-    assert set(foreign_statuses(with_ledger)) == set(stored)
-    assert_sound(with_ledger)
-
-
 def test_closing_amid_groups_answers_each_of_many_threads_and_coroutines(
     with_ledger: Path,
 ) -> None:

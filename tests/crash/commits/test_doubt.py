@@ -2,14 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, StoreReplaced, probes
+from outlast import Lease, LeaseLost, OutcomeUnknown, Outlast, probes
 from outlast.store.commit.batch import Batch
 from outlast.store.sqlite.writer import Writer
-from tests.support.foreign import assert_sound, foreign_statuses
 
 
 @pytest.fixture
@@ -129,26 +127,3 @@ def test_a_settle_with_a_doubtful_grant_raises_and_never_answers_false(used: Out
     with pytest.raises(LeaseLost):
         given_back.leases.settle(doubtful, used._handle.now())
     assert lease.complete()
-
-
-def test_what_was_acknowledged_survives_the_unlinking_of_the_log(used: Outlast) -> None:
-    """It is in nobody's hands but ours: the next write saves it before it refuses."""
-    used.flush_wal()
-    stored = [used.enqueue("work", n).id for n in range(5)]
-    Path(f"{used.path}-wal").unlink()
-    with pytest.raises(StoreReplaced):
-        used.enqueue("work", id="refused")
-    assert set(foreign_statuses(used.path)) == {"a", "b", "c", *stored}
-    used.enqueue("work", id="next")
-    used.close()
-    assert set(foreign_statuses(used.path)) == {"a", "b", "c", "next", *stored}
-    assert_sound(used.path)
-
-
-def test_a_log_unlinked_while_a_task_is_held_loses_nothing_by_closing(used: Outlast) -> None:
-    used.flush_wal()
-    stored = [used.enqueue("work", n).id for n in range(5)]
-    used.claim("w")
-    Path(f"{used.path}-wal").unlink()
-    used.close()
-    assert set(foreign_statuses(used.path)) == {"a", "b", "c", *stored}

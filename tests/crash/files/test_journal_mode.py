@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import Outlast, Settings, StoreError
+from outlast import Outlast, Settings
 from tests.support.children import Child
 from tests.support.foreign import assert_sound, foreign_rows
 from tests.support.snapshots import foreign_snapshot
@@ -53,34 +53,6 @@ def test_a_store_found_in_another_journal_mode_is_put_back_with_a_warning(
         assert app.get("t").status == "pending"
         assert foreign_rows(database, "PRAGMA journal_mode") == [["wal"]]
     assert "was delete; putting it back to wal" in caplog.text
-
-
-def _reads_in_delete_mode(path: str) -> None:
-    import sqlite3
-
-    from tests.support.childside import hear, say
-
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = DELETE")
-    connection.execute("BEGIN")
-    connection.execute("SELECT count(*) FROM tasks").fetchone()
-    say("reading")
-    hear()
-
-
-@pytest.mark.slow
-@pytest.mark.proves("INT-02")
-def test_a_journal_mode_that_another_program_keeps_is_reported(database: Path) -> None:
-    with Outlast(database) as app:
-        app.enqueue("work")
-    with Child(_reads_in_delete_mode, database) as reader:
-        assert reader.hear() == "reading"
-        with pytest.raises(StoreError, match="journal mode delete and another program keeps it"):
-            Outlast(database).open()
-        reader.kill()
-    with Outlast(database) as app:
-        assert app.counts()["pending"] == 1
-    assert foreign_rows(database, "PRAGMA journal_mode") == [["wal"]]
 
 
 FULL, NORMAL = 2, 1

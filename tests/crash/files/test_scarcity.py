@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
-from outlast import NotAStore, Outlast, RecoveryFailed, StoreUnwritable
+from outlast import NotAStore, Outlast, RecoveryFailed, StoreReplaced, StoreUnwritable
 from outlast.store.records import Healed
 from outlast.store.session import Session
 from outlast.store.sqlite.file_guard import FileGuard
@@ -184,3 +185,30 @@ def test_a_lock_file_that_cannot_be_made_leaves_neither_descriptor_nor_name(
     assert os.listdir(f"{app.path}-outlast/workers") == []
     (lease,) = app.claim("w")
     assert lease.attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        ("outlast.store.sqlite.database.ensure_wal", apsw.IOError("disk I/O error")),
+        ("outlast.store.sqlite.file_guard.FileGuard.arm", OSError(errno.EMFILE, "too many files")),
+    ],
+)
+def test_where_connecting_anew_fails_too_the_first_error_is_told_and_the_store_can_be_opened(
+    database: Path, monkeypatch: pytest.MonkeyPatch, place: str, error: Exception
+) -> None:
+    """Guards against bare errors of engine and system, after which it could not be used again."""
+
+    def fails(*given: object, **named: object) -> None:
+        raise error
+
+    with Outlast(database) as app:
+        app.enqueue("work", id="a")
+        Path(f"{database}-wal").unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(place, fails)
+            with pytest.raises(StoreReplaced):
+                app.enqueue("work", id="b")
+        app.open().enqueue("work", id="c")
+        assert sorted(task.id for task in app.tasks()) == ["a", "c"]
+    assert_sound(database)

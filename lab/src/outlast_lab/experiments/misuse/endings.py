@@ -15,7 +15,7 @@ from outlast_lab.experiments.misuse.scene import Case, Scene
 from outlast_lab.record.recorder import Witness
 
 STATUS = 3
-ROUNDS = 300
+ROUNDS = 900
 LONGEST_SECONDS = 0.0015
 THREADS = 4
 HANDLER_SECONDS, SIGNAL_AGAIN_SECONDS = 20, 0.1
@@ -46,28 +46,6 @@ def exit_in_a_handler(scene: Scene) -> None:
         task = app.get("t")
     counted = (task.status.value, task.attempt, task.recovery_count)
     scene.must(counted == ("failed", 4, 3), f"the task is {counted}")
-
-
-def exit_within(moment: str) -> Callable[[Scene], None]:
-    """A process ends inside a transaction, with no goodbye to anybody."""
-
-    def act(scene: Scene) -> None:
-        def leave() -> None:
-            witness = scene.witness()
-            witness.enqueue("before")
-            with scene.at(moment, lambda: os._exit(STATUS)):
-                witness.enqueue("under way")
-
-        status = scene.in_a_process(leave)
-        scene.must(os.waitstatus_to_exitcode(status) == STATUS, f"it ended with {status}")
-        witness = scene.witness("next")
-        scene.must_do(lambda: witness.enqueue("after"))
-        is_there = scene.must_do(lambda: witness.resolve("under way")) is not None
-        must_be = moment == "enqueue.committed"
-        scene.must(is_there == must_be, f"what was under way at {moment} is there: {is_there}")
-        witness.close()
-
-    return act
 
 
 def daemons_at_the_end(scene: Scene) -> None:
@@ -187,18 +165,23 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def interrupted_at_random(scene: Scene) -> None:
     """The same at any moment, some hundred times."""
-    witness, dice = scene.witness(), random.Random(7)
-    scene.must_do(witness.open)
-    signal.signal(signal.SIGALRM, _interrupt)
-    struck = 0
-    for number in range(ROUNDS):
-        struck += _struck(witness, number, dice.uniform(0.00002, LONGEST_SECONDS))
-    signal.signal(signal.SIGALRM, signal.SIG_IGN)
-    scene.must(struck > ROUNDS / 50, f"the signals met only {struck} operations")
-    with_time = threading.Thread(target=witness.close, daemon=True)
-    with_time.start()
-    with_time.join(20)
-    scene.must(not with_time.is_alive(), "close() does not return")
+    with scene.neighbour() as other:
+        witness, dice = scene.witness(), random.Random(7)
+        scene.must_do(witness.open)
+        signal.signal(signal.SIGALRM, _interrupt)
+        struck = 0
+        for number in range(ROUNDS):
+            struck += _struck(witness, number, dice.uniform(0.00002, LONGEST_SECONDS))
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        scene.must(struck > ROUNDS / 50, f"the signals met only {struck} operations")
+        scene.must(other.tell("enqueue", "of another") == "of another", "others are held up")
+        for act in (witness.app.counts, witness.close):
+            with_time = threading.Thread(target=act, daemon=True)
+            with_time.start()
+            with_time.join(20)
+            scene.must(not with_time.is_alive(), f"{act.__name__}() does not return")
+        left = other.sql("SELECT count(*) FROM tasks WHERE status = 'running'")
+        scene.must(left == [[0]], f"what was in hand was not given back: {left}")
 
 
 def _struck(witness: Witness, number: int, seconds: float) -> bool:
@@ -206,6 +189,7 @@ def _struck(witness: Witness, number: int, seconds: float) -> bool:
         try:
             signal.setitimer(signal.ITIMER_REAL, seconds)
             witness.enqueue(f"t{number}")
+            witness.app.counts()
             for lease in witness.claim():
                 witness.complete(lease, number)
         finally:
@@ -248,13 +232,6 @@ def cases() -> Iterator[tuple[str, Case]]:
         "ending: os._exit in a handler",
         Case("takes the task back three times and then fails it", exit_in_a_handler),
     )
-    for moment in ("enqueue.begun", "enqueue.written", "enqueue.committed"):
-        yield (
-            f"ending: os._exit at {moment}",
-            Case(
-                "stores what was committed and nothing else, and blocks nobody", exit_within(moment)
-            ),
-        )
     yield (
         "ending: threads that write when the interpreter ends",
         Case("loses nothing that was acknowledged, and blocks nobody", daemons_at_the_end),

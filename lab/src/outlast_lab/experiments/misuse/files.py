@@ -4,6 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -64,6 +65,11 @@ DURING = (
     "the database is removed",
     "the database is replaced by nothing",
 )
+GONE = ("the database is removed", "the database is replaced by nothing")
+# How many calls of each process are answered before two lose the log.
+TOLD_BEFORE = 4
+# So long that the folders are known by their times.
+REST_SECONDS = 0.15
 # Longer than what a look at the files is good for.
 LOOK_SECONDS = 0.005
 MOMENTS = ("enqueue.begun", "enqueue.written", "enqueue.committed")
@@ -94,6 +100,23 @@ def between(trick: Callable[[Path], None]) -> Callable[[Scene], None]:
     return act
 
 
+def stays_refused(trick: Callable[[Path], None]) -> Callable[[Scene], None]:
+    """A new, empty store in the old one's place must be somebody's decision."""
+
+    def act(scene: Scene) -> None:
+        witness = scene.witness()
+        scene.must_do(lambda: witness.enqueue("a"))
+        _between_two_looks(lambda: trick(scene.path))
+        for number in range(2):
+            scene.must_refuse("StoreReplaced", partial(witness.enqueue, f"lost {number}"))
+            scene.must_raise("StoreReplaced", partial(witness.app.get, "a"))
+        witness.app.close()
+        scene.must_do(lambda: witness.enqueue("anew"))
+        witness.close()
+
+    return act
+
+
 def refuses_each(verb: str, trick: Callable[[Path], None]) -> Callable[[Scene], None]:
     """The first thing that is asked after the trick is refused, whatever it is."""
 
@@ -114,12 +137,19 @@ def refuses_each(verb: str, trick: Callable[[Path], None]) -> Callable[[Scene], 
     return act
 
 
-def during(trick: Callable[[Path], None], moment: str) -> Callable[[Scene], None]:
-    """Noticed before the acknowledgement: the outcome is unknown, and resolve() knows it."""
+def during(
+    trick: Callable[[Path], None], moment: str, rest_seconds: float = 0
+) -> Callable[[Scene], None]:
+    """Noticed before the acknowledgement: the outcome is unknown, and resolve() knows it.
+
+    Folders that were quiet for a while are known by their times, and no file is looked at.
+    """
 
     def act(scene: Scene) -> None:
         witness = scene.witness()
         scene.must_do(lambda: witness.enqueue("before"))
+        time.sleep(rest_seconds)
+        scene.must_do(lambda: witness.enqueue("after a rest"))
         with scene.at(moment, lambda: trick(scene.path)):
             said = scene.must_refuse("OutcomeUnknown", lambda: witness.enqueue("doubtful"))
         scene.must("resolve" in said and "doubtful" in said, f"it does not name the task: {said}")
@@ -131,15 +161,46 @@ def during(trick: Callable[[Path], None], moment: str) -> Callable[[Scene], None
     return act
 
 
-def log_survives(scene: Scene) -> None:
-    """What an unlinked log holds is moved into the database before we let go of it."""
+def log_survives(*names: str) -> Callable[[Scene], None]:
+    """What unlinked files hold is moved into the database before we let go of them."""
+
+    def act(scene: Scene) -> None:
+        witness = scene.witness()
+        scene.must_do(lambda: witness.enqueue_many(["a", "b", "c"], [1, 2, 3]))
+        (lease,) = scene.must_do(witness.claim)
+        for name in names:
+            scene.path.with_name(name).unlink()
+        time.sleep(LOOK_SECONDS)
+        scene.must_refuse(("StoreReplaced", "OutcomeUnknown"), lambda: witness.enqueue("d"))
+        scene.must_do(lambda: witness.complete(lease, "done"))
+        scene.must_do(lambda: witness.enqueue("next"))
+        found = {task.id for task in witness.app.tasks()}
+        scene.must(found >= {"a", "b", "c", "next"}, f"there is {found}")
+
+    return act
+
+
+def log_is_gone_at_the_end(scene: Scene) -> None:
+    """Nobody writes any more: what the unlinked log holds is saved by closing."""
     witness = scene.witness()
-    witness.enqueue_many(["a", "b", "c"], [1, 2, 3])
-    _between_two_looks(_log(scene.path).unlink)
-    scene.must_refuse("StoreReplaced", lambda: witness.enqueue("d"))
-    scene.must_do(witness.open)
-    found = sorted(task.id for task in witness.app.tasks())
-    scene.must(found == ["a", "b", "c"], f"there is {found}")
+    scene.must_do(lambda: witness.enqueue_many(["a", "b", "c"], [1, 2, 3]))
+    scene.must_do(witness.claim)
+    _log(scene.path).unlink()
+    witness.app.close()
+
+
+def two_lose_the_log(scene: Scene) -> None:
+    """The first to find out moves what both have written; the other has nothing left to save."""
+    with scene.neighbour() as other:
+        witness = scene.witness()
+        for number in range(12):
+            if number == TOLD_BEFORE:
+                _log(scene.path).unlink()
+                _index(scene.path).unlink()
+            witness.enqueue(f"ours {number}")
+            told = other.tell("enqueue", f"theirs {number}")
+            if number < TOLD_BEFORE:
+                scene.must(told and not scene.refusals, "was refused before anything happened")
 
 
 def index_of_another(scene: Scene) -> None:
@@ -173,17 +234,26 @@ def cases() -> Iterator[tuple[str, Case]]:
     unknown = "raises OutcomeUnknown with the task's id, and resolve() tells the truth"
     for name, (trick, judged) in TRICKS.items():
         yield f"files: {name}", Case(refused, between(trick), judged)
-    for verb in ("enqueue", "claim", "cancel"):
-        trick, judged = TRICKS["the log is replaced"]
-        yield (
-            f"files: {verb} after the log is replaced",
-            Case(refused, refuses_each(verb, trick), judged),
-        )
     for name in DURING:
+        trick, judged = TRICKS[name]
+        for verb in ("enqueue", "claim", "cancel"):
+            yield f"files: {verb} after {name}", Case(refused, refuses_each(verb, trick), judged)
         for moment in MOMENTS:
-            trick, judged = TRICKS[name]
             yield f"files: {name} at {moment}", Case(unknown, during(trick, moment), judged)
-    yield "files: what a removed log holds", Case("outlives its log", log_survives)
+        for moment in ("enqueue.begun", "enqueue.committed"):
+            rested = during(trick, moment, REST_SECONDS)
+            yield f"files: {name} at {moment} after a rest", Case(unknown, rested, judged)
+    for name in GONE:
+        trick, judged = TRICKS[name]
+        must = "stays refused until it is closed"
+        yield f"files: {name} for good", Case(must, stays_refused(trick), judged)
+    outlives = "outlives its file"
+    log, index = "work.db-wal", "work.db-shm"
+    yield "files: what a removed log holds", Case(outlives, log_survives(log))
+    yield "files: what removed log and index hold", Case(outlives, log_survives(log, index))
+    yield "files: what removed index and log hold", Case(outlives, log_survives(index, log))
+    yield "files: what a removed log holds at the end", Case(outlives, log_is_gone_at_the_end)
+    yield "files: two lose log and index", Case(outlives, two_lose_the_log)
     yield "files: another process makes a new index", Case(refused, index_of_another)
     yield (
         "files: the folder is moved",

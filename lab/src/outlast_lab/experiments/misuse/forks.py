@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from outlast.store import opening
 from outlast_lab.experiments.misuse.scene import Case, Scene
+from outlast_lab.record.recorder import Witness
 
 WAIT_SECONDS = 30
-FORKS = 5
+FORKS = 10
+WRITERS = 8
+IMPATIENCE_SECONDS = 0.05
+MIDST = "in the middle of an operation when this process was forked"
 
 
 def _forked(act: Callable[[], Any]) -> int:
@@ -45,6 +50,8 @@ def child_uses_the_object(scene: Scene) -> None:
     scene.must_do(lambda: witness.renew(lease))
     scene.must_do(lambda: witness.complete(lease, "by the parent"))
     scene.must_do(lambda: witness.enqueue("after"))
+    incarnations = {(one.incarnation, one.pid) for one in witness.app.workers()}
+    scene.must(len(incarnations) == 2, f"parent and child are {incarnations}")
 
 
 def child_ends(ending: str) -> Callable[[Scene], None]:
@@ -111,7 +118,20 @@ def parent_dies(scene: Scene) -> None:
             os.write(over, b"!")
 
 
-def forked_within(by: str) -> Callable[[Scene], None]:
+def _child_in_the_midst(scene: Scene, witness: Witness, does: str) -> int:
+    """Fork amid an operation that goes on in the parent; how the child ended."""
+
+    def in_the_child() -> None:
+        if does == "uses":
+            refused = partial(witness.app.enqueue, "work", id="childs")
+            scene.must_raise("StoreError", refused, MIDST)
+        elif does == "closes":
+            witness.app.close()
+
+    return _forked(in_the_child)
+
+
+def forked_within(does: str) -> Callable[[Scene], None]:
     """Forked in the middle of an operation of this thread: it is the parent's, to its end."""
 
     def act(scene: Scene) -> None:
@@ -119,15 +139,10 @@ def forked_within(by: str) -> Callable[[Scene], None]:
         scene.must_do(witness.open)
         ended: list[int] = []
 
-        def in_the_child() -> None:
-            if by == "uses":
-                refused = partial(witness.app.enqueue, "work", id="childs")
-                said = scene.must_raise("StoreError", refused)
-                scene.must("in the middle of an operation" in said, said)
-            elif by == "closes":
-                witness.app.close()
+        def fork() -> None:
+            ended.append(_child_in_the_midst(scene, witness, does))
 
-        with scene.at("enqueue.written", lambda: ended.append(_forked(in_the_child))):
+        with scene.at("enqueue.written", fork):
             scene.must_do(lambda: witness.enqueue("under way"))
         scene.must(ended == [0], "the child could not do its part")
         scene.must_do(lambda: witness.enqueue("next"))
@@ -135,8 +150,9 @@ def forked_within(by: str) -> Callable[[Scene], None]:
     return act
 
 
-def forked_beside(ending: str) -> Callable[[Scene], None]:
-    """Forked while another thread is inside a transaction: the fork waits for its end."""
+def forked_beside(does: str, *, in_time: bool) -> Callable[[Scene], None]:
+    """Forked while another thread is inside a transaction: the fork waits for its end, or until
+    it can wait no longer."""
 
     def act(scene: Scene) -> None:
         witness = scene.witness()
@@ -147,22 +163,32 @@ def forked_beside(ending: str) -> Callable[[Scene], None]:
             inside.set()
             go_on.wait(WAIT_SECONDS)
 
-        # What registers last is called first: the fork has begun, and Outlast waits next.
-        os.register_at_fork(before=go_on.set)
+        if in_time:
+            # What registers last is called first: the fork has begun, and Outlast waits next.
+            os.register_at_fork(before=go_on.set)
+        else:
+            vars(opening)["FORK_PATIENCE_SECONDS"] = IMPATIENCE_SECONDS
         with scene.at("enqueue.written", pause):
             thread = threading.Thread(target=witness.named("thread").enqueue, args=["under way"])
             thread.start()
             inside.wait(WAIT_SECONDS)
-            status = _forked(witness.app.close if ending == "closes" else _nothing)
+            status = (_child_on_its_own if in_time else _child_in_the_midst)(scene, witness, does)
+            go_on.set()
             thread.join()
-        scene.must(status == 0, "the child could not end")
+        scene.must(status == 0, "the child could not do its part")
         scene.must_do(lambda: witness.enqueue("next"))
 
     return act
 
 
-def _nothing() -> None:
-    pass
+def _child_on_its_own(scene: Scene, witness: Witness, does: str) -> int:
+    child = witness.named("child")
+    uses: dict[str, Callable[[], Any]] = {
+        "uses": partial(scene.must_do, partial(child.enqueue, "childs")),
+        "closes": witness.app.close,
+        "ends": gc.collect,
+    }
+    return _forked(uses[does])
 
 
 def forked_in_the_thick(scene: Scene) -> None:
@@ -177,7 +203,7 @@ def forked_in_the_thick(scene: Scene) -> None:
             one.enqueue(f"{name}:{number}", "x" * 1000)
             number += 1
 
-    threads = [threading.Thread(target=write, args=[f"thread {n}"]) for n in range(2)]
+    threads = [threading.Thread(target=write, args=[f"thread {n}"]) for n in range(WRITERS)]
     for thread in threads:
         thread.start()
     try:
@@ -189,6 +215,7 @@ def forked_in_the_thick(scene: Scene) -> None:
         stop.set()
         for thread in threads:
             thread.join()
+    scene.must(not scene.refusals, f"the parent's threads were told: {scene.refusals[:3]}")
 
 
 def child_goes_on(scene: Scene) -> None:
@@ -213,6 +240,8 @@ def child_goes_on(scene: Scene) -> None:
             _be(in_the_child)
         os.read(is_open, 1)
         witness.app.close()
+        said = other.sql("PRAGMA journal_mode = DELETE")
+        scene.must("locked" in str(said), f"the child has no locks of its own: {said}")
         scene.must(other.tell("flush"), "a stranger cannot flush")
         scene.must(other.tell("close") is None, "a stranger cannot leave")
         os.write(go_on, b"!")
@@ -247,15 +276,16 @@ def cases() -> Iterator[tuple[str, Case]]:
         Case("hands the dead parent's task to the next", parent_dies),
     )
     within = "leaves the operation to the parent, and the child refuses that file"
-    for by in ("uses", "closes", "ends"):
-        yield f"fork: inside an operation, the child {by}", Case(within, forked_within(by))
-    for ending in ("ends", "closes"):
+    waits = "waits for the operation under way, and leaves it to the parent"
+    for does in ("uses", "closes", "ends"):
+        yield f"fork: inside an operation, the child {does}", Case(within, forked_within(does))
         yield (
-            f"fork: while a thread is inside a transaction, the child {ending}",
-            Case(
-                "waits for the operation under way, and leaves it to the parent",
-                forked_beside(ending),
-            ),
+            f"fork: while a thread is inside a transaction, the child {does}",
+            Case(waits, forked_beside(does, in_time=True)),
+        )
+        yield (
+            f"fork: while a thread stays inside a transaction, the child {does}",
+            Case(within, forked_beside(does, in_time=False)),
         )
     yield "fork: while threads write", Case("lets every child use the store", forked_in_the_thick)
     yield (

@@ -49,6 +49,7 @@ class Scene:
         self.folder = folder
         self.path = folder / "work.db"
         self.records = folder / "records"
+        self.refusals: list[str] = []
         self._files: dict[int, LineFile] = {}
         self._last = threading.local()
 
@@ -72,6 +73,8 @@ class Scene:
             self._files[pid] = LineFile(self.records / f"case {pid}.jsonl")
         if line[0] == ANSWERED:
             self._last.outcome, self._last.value = line[3], line[4]
+            if line[3] != "done":
+                self.refusals.append(str(line[4]))
         self._files[pid].write(line)
 
     # What must be
@@ -88,28 +91,30 @@ class Scene:
             raise Broken(f"was not done: {self._last.value}")
         return value
 
-    def must_refuse(self, names: Names, act: Callable[[], Any]) -> str:
-        """A call of a witness that must raise one of these errors, in one sentence."""
+    def must_refuse(self, names: Names, act: Callable[[], Any], says: str = "") -> str:
+        """A call of a witness that must raise one of these errors, in one sentence with a word."""
         act()
         if self._last.outcome not in ("refused", "unknown"):
             raise Broken(f"was {self._last.outcome} instead of refused: {self._last.value}")
-        return self._sentence(names, str(self._last.value))
+        return self._sentence(names, str(self._last.value), says)
 
-    def must_raise(self, names: Names, act: Callable[[], Any]) -> str:
+    def must_raise(self, names: Names, act: Callable[[], Any], says: str = "") -> str:
         """The same for a call that is not on the record."""
         try:
             value = act()
         except OutlastError as error:
-            return self._sentence(names, f"{type(error).__name__}: {error}")
+            return self._sentence(names, f"{type(error).__name__}: {error}", says)
         raise Broken(f"was answered with {value!r} instead of refused")
 
-    def _sentence(self, names: Names, said: str) -> str:
+    def _sentence(self, names: Names, said: str, says: str) -> str:
         wanted = (names,) if isinstance(names, str) else names
         name, _, sentence = said.partition(": ")
         if name not in wanted:
             raise Broken(f"was refused by {said}, and not by {' or '.join(wanted)}")
         if "\n" in sentence or not 10 < len(sentence) < LONGEST_SENTENCE:
             raise Broken(f"was refused in words that are no sentence: {sentence!r}")
+        if says not in sentence:
+            raise Broken(f"was refused without the words {says!r}: {sentence}")
         return sentence
 
     # Moments

@@ -27,52 +27,62 @@ def _by_sqlite3(scene: Scene, text: str) -> list[Any]:
         return connection.execute(text).fetchall()
 
 
-def _refused_and_untouched(scene: Scene, error: str) -> None:
-    before = listing(scene.folder)
+def _refused(scene: Scene, error: str, says: str) -> None:
     uses: list[Callable[[Outlast], object]] = [
         lambda app: app.open(),
         lambda app: app.counts(),
         lambda app: app.enqueue("work"),
     ]
     for use in uses:
-        scene.must_raise(error, partial(use, Outlast(scene.path)))
+        scene.must_raise(error, partial(use, Outlast(scene.path)), says)
+
+
+def _refused_and_untouched(scene: Scene, error: str, says: str) -> None:
+    before = listing(scene.folder)
+    _refused(scene, error, says)
     scene.must(listing(scene.folder) == before, "something was changed on the way")
 
 
 def anothers_database(scene: Scene) -> None:
     """SQLite, but another program's."""
     _by_sqlite3(scene, "CREATE TABLE theirs (x)")
-    _refused_and_untouched(scene, "NotAStore")
+    _refused_and_untouched(scene, "NotAStore", "SQLite file of another program")
+
+
+def a_folder(scene: Scene) -> None:
+    """A folder where the file belongs."""
+    scene.path.mkdir()
+    _refused_and_untouched(scene, "NotAStore", "work.db is not a file")
 
 
 def no_database(scene: Scene) -> None:
     """No database at all."""
     scene.path.write_text("dear diary, " * 1000)
-    _refused_and_untouched(scene, "NotAStore")
+    _refused_and_untouched(scene, "NotAStore", "is not an Outlast store")
 
 
 def newer(scene: Scene) -> None:
     """A store of a later Outlast."""
     _made(scene)
     _by_sqlite3(scene, "INSERT INTO migrations VALUES (99, 'from the future', 'x', 0)")
-    scene.must_raise("SchemaNewer", Outlast(scene.path).open)
-    scene.must_raise("SchemaNewer", Outlast(scene.path).counts)
+    _refused(scene, "SchemaNewer", "upgrade Outlast")
     _by_sqlite3(scene, "DELETE FROM migrations WHERE number = 99")
 
 
 def network(scene: Scene) -> None:
     """The kernel's mount table is said to call it nfs4: the refusal is tried, not the detection."""
+    _made(scene)
     vars(mounts)["filesystem_type"] = lambda path: "nfs4"
-    before = listing(scene.folder)
-    scene.must_raise("NetworkFilesystem", Outlast(scene.path).open)
-    scene.must_raise("NetworkFilesystem", lambda: Outlast(scene.path).enqueue("work"))
-    scene.must(listing(scene.folder) == before, "something was made on the way")
+    _refused_and_untouched(scene, "NetworkFilesystem", "lies on nfs4")
+    new = scene.folder / "new.db"
+    scene.must_raise("NetworkFilesystem", Outlast(new).open)
+    scene.must(not new.exists(), "something was made on the way")
 
 
 def old_engine(scene: Scene) -> None:
     """SQLite is said to be one that loses commits: the refusal is tried, not the detection."""
     vars(apsw)["sqlite_lib_version"] = lambda: "3.51.2"
-    scene.must_raise("EngineTooOld", Outlast(scene.path).open)
+    scene.must_raise("EngineTooOld", Outlast(scene.path).open, "3.51.3 or newer")
     scene.must(not scene.path.exists(), "a file was made")
 
 
@@ -118,8 +128,9 @@ def _as_an_ordinary_user(scene: Scene) -> None:
         os.setgid(NOBODY)
         os.setuid(NOBODY)
     if scene.path.exists() and scene.path.stat().st_uid == os.geteuid():
-        scene.must_raise("StoreUnwritable", lambda: Outlast(scene.path).counts())
-    scene.must_raise("StoreUnwritable", lambda: Outlast(scene.path).enqueue("work"))
+        scene.must_raise("StoreUnwritable", Outlast(scene.path).counts)
+    refused = partial(Outlast(scene.path).enqueue, "work")
+    scene.must_raise("StoreUnwritable", refused, str(scene.folder))
 
 
 def _reachable(act: Callable[[Scene], None]) -> Callable[[Scene], None]:
@@ -152,7 +163,8 @@ def linked_side_file(name: str) -> Callable[[Scene], None]:
         link = scene.path.with_name("work.db-outlast") / name
         link.unlink()
         link.symlink_to(victim)
-        scene.must_raise("StoreUnwritable", lambda: Outlast(scene.path).enqueue("work"))
+        refused = partial(Outlast(scene.path).enqueue, "work")
+        scene.must_raise("StoreUnwritable", refused, "symbolic link")
         scene.must(victim.read_text() == "precious", "the link was followed")
         link.unlink()
 
@@ -164,18 +176,19 @@ def private_files(umask: int) -> Callable[[Scene], None]:
 
     def act(scene: Scene) -> None:
         os.umask(umask)
-        path = scene.folder / "new" / "work.db"
+        path = scene.folder / "new" / "deep" / "work.db"
         witness = scene.witness(path=path)
         witness.enqueue("t", "x" * 5000)
         witness.claim()
-        made = [path.parent, *path.parent.rglob("*")]
+        made = [scene.folder / "new", *(scene.folder / "new").rglob("*")]
         odd = {
             file.name: oct(file.stat().st_mode & 0o777)
             for file in made
             if file.stat().st_mode & 0o777 != (0o700 if file.is_dir() else 0o600)
         }
         names = {file.name for file in made}
-        scene.must({"work.db", "work.db-wal", "work.db-shm", "gate"} <= names, f"made: {names}")
+        expected = {"work.db", "work.db-wal", "work.db-shm", "gate", "openers"}
+        scene.must(expected <= names, f"made: {names}")
         if odd:
             raise Broken(f"made files that are not private: {odd}")
         witness.close()
@@ -183,14 +196,16 @@ def private_files(umask: int) -> Callable[[Scene], None]:
     return act
 
 
-def journal_mode_is_put_back(scene: Scene) -> None:
-    """Another program changed it while the store was at rest."""
+def journal_mode_is_put_back(is_looked_at: bool, scene: Scene) -> None:
+    """Another program changed it while nobody served the store."""
     with scene.neighbour() as other:
         witness = scene.witness()
         scene.must_do(lambda: witness.enqueue("t"))
         witness.app.close()
         changed = other.sql("PRAGMA journal_mode = DELETE")
         scene.must(changed == [["delete"]], f"the foreign tool could not change it: {changed}")
+        if is_looked_at:
+            scene.must(other.tell("status", "t") == "pending", "nobody can look")
         scene.must_do(lambda: witness.enqueue("u"))
         scene.must(other.sql("PRAGMA journal_mode") == [["wal"]], "it was not put back")
 
@@ -213,8 +228,8 @@ def journal_mode_is_kept(scene: Scene) -> None:
         witness.app.close()
         texts = ["PRAGMA journal_mode = DELETE", "BEGIN", "SELECT count(*) FROM tasks"]
         other.tell("sql and stay", texts)
-        said = scene.must_refuse("StoreError", lambda: witness.enqueue("lost"))
-        scene.must("journal mode" in said, f"it does not say why: {said}")
+        says = "journal mode delete and another program keeps it"
+        scene.must_refuse("StoreError", lambda: witness.enqueue("lost"), says)
         other.kill()
         scene.must_do(lambda: witness.enqueue("u"))
 
@@ -222,7 +237,8 @@ def journal_mode_is_kept(scene: Scene) -> None:
 def cases() -> Iterator[tuple[str, Case]]:
     """All of them by name."""
     alone = "is refused and left exactly as it is"
-    yield "stranger: another program's database", Case(f"{alone}", anothers_database, "nothing")
+    yield "stranger: another program's database", Case(alone, anothers_database, "nothing")
+    yield "stranger: a folder", Case(alone, a_folder, "nothing")
     yield "stranger: no database", Case(alone, no_database, "nothing")
     yield "stranger: a store of a newer Outlast", Case("is refused by SchemaNewer", newer)
     yield (
@@ -261,7 +277,9 @@ def cases() -> Iterator[tuple[str, Case]]:
             f"stranger: umask {umask:03o}",
             Case("makes everything for its owner alone", private_files(umask), "nothing"),
         )
-    yield "journal mode: changed at rest", Case("is put back", journal_mode_is_put_back)
+    for name, is_looked_at in (("at rest", False), ("while somebody looks", True)):
+        put_back = partial(journal_mode_is_put_back, is_looked_at)
+        yield f"journal mode: changed {name}", Case("is put back", put_back)
     yield "journal mode: changed in use", Case("cannot be", journal_mode_in_use)
     yield (
         "journal mode: kept by another program",
