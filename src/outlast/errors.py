@@ -38,11 +38,17 @@ OutlastError
 """
 
 from collections.abc import Sequence
+from copyreg import __newobj__
 from datetime import datetime
+from typing import Any
 
 
 class OutlastError(Exception):
     """The root of everything Outlast raises."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and pickled as it is: made anew, its message would become part of another."""
+        return __newobj__, (type(self), *self.args), self.__dict__
 
 
 class InvalidInput(OutlastError, ValueError):

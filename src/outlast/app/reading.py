@@ -1,6 +1,6 @@
 """The read verbs of an Outlast object: they open the store to look, and change nothing."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.app.handle import StoreHandle
 from outlast.app.snapshot import Snapshot
@@ -10,7 +10,6 @@ from outlast.domain.duration import Duration
 from outlast.domain.lifecycle import RecoveryAction, Status
 from outlast.domain.names import checked_id, checked_name, checked_whole
 from outlast.domain.orphans import Patience
-from outlast.domain.stats import Backlog, LeaseFigures, Stats
 from outlast.domain.status_words import status_named
 from outlast.domain.task import Checkpoint, Group, Move, Task
 from outlast.domain.worker import WorkerInfo, WorkerState
@@ -18,6 +17,9 @@ from outlast.errors import GroupNotFound, InvalidInput, TaskNotFound
 from outlast.store.records import KeyRecord, SchemaReport
 from outlast.store.session import policy_of
 from outlast.tasks import checkpoint
+
+if TYPE_CHECKING:
+    from outlast.domain.stats import Backlog, LeaseFigures, Stats
 
 MAX_LISTED = 100_000
 
@@ -79,17 +81,17 @@ class ReadVerbs:
             None if queue is None else checked_name(queue, "queue")
         )
 
-    def backlog(self, queue: str | None = None, limit: int = MAX_LISTED) -> Backlog:
+    def backlog(self, queue: str | None = None, limit: int = MAX_LISTED) -> "Backlog":
         """What is unfinished, in all or in one queue, and which groups it belongs to."""
         limit = checked_whole(limit, "limit", 1, MAX_LISTED)
         queue = None if queue is None else checked_name(queue, "queue")
         return self._handle.look().figures.backlog(queue, limit)
 
-    def stats(self) -> Stats:
+    def stats(self) -> "Stats":
         """Tasks by kind and status, the health of leases, the growth of checkpoints."""
         return self._handle.look().figures.stats(self._handle.now(), self._patience.stale_ms)
 
-    def leases(self) -> LeaseFigures:
+    def leases(self) -> "LeaseFigures":
         """How many leases are out, how many of them were not renewed lately or have run out."""
         policy = policy_of(self._handle.settings)
         return self._handle.look().figures.leases(self._handle.now(), policy)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from outlast.app.handle import StoreHandle
 from outlast.domain.duration import Duration, duration_ms
@@ -16,11 +16,13 @@ from outlast.domain.recovery import (
     RecoveryReport,
     RecoveryStatus,
 )
-from outlast.domain.recovery_report import ReportDocument, document
 from outlast.maintenance.healing import RecoveryStats, heal, recovery_stats
 from outlast.maintenance.recovery import CALLED, run
 from outlast.store.records import Batch, FlushResult
 from outlast.store.session import Session, policy_of
+
+if TYPE_CHECKING:
+    from outlast.domain.recovery_report import ReportDocument
 
 MAX_PLANNED = 100_000
 MAX_NUMBER = (1 << 63) - 1
@@ -108,11 +110,14 @@ class RecoveryVerbs:
 
     def recovery_report(
         self, run_id: int | None = None, limit: int = 1000, after: int = 0
-    ) -> ReportDocument | None:
+    ) -> "ReportDocument | None":
         """A run with its tasks, to print or to pass on; the newest that has something to tell.
 
         `limit` bounds the tasks that are listed, `after` is the `next_after` of the page before.
         """
+        # Only who asks for a report pays for its import.
+        from outlast.domain.recovery_report import document
+
         limit = checked_whole(limit, "limit", 0, MAX_PLANNED)
         after = checked_whole(after, "after", 0, MAX_NUMBER)
         if run_id is not None:

@@ -111,3 +111,18 @@ def test_an_error_after_the_answers_is_told_in_the_log(caplog: pytest.LogCapture
     assert operation_on(queue).result() is None
     queue.close()
     assert "nobody could be told" in caplog.text
+
+
+def test_callers_of_one_batch_get_an_error_each() -> None:
+    """What one of them notes on it is not read by the others."""
+    queue = queue_on(lambda batch: batch.succeed())
+    cause = OSError("the disk is gone")
+    stalled = QueueStalled(12, 3.0)
+    stalled.__cause__ = cause
+    batch = Batch([operation_on(queue, "one"), operation_on(queue, "other")])
+    batch.conclude(stalled)
+    errors = [outcome(member)[0] for member in batch.members]
+    errors[0].add_note("of the first")
+    assert [str(error) for error in errors] == [str(stalled)] * 2
+    assert [error.__cause__ for error in errors] == [cause] * 2
+    assert not hasattr(errors[1], "__notes__")

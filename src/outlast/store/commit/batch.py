@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import msgspec
 
-from outlast.errors import StoreError
+from outlast.errors import OutlastError, StoreError
 from outlast.store.commit.operation import Operation, Together
 from outlast.store.transaction import Transaction
 
@@ -43,7 +44,7 @@ class Batch(msgspec.Struct, eq=False):
             if self.commit_sent:
                 member.doubt(error)
             else:
-                member.fail(error)
+                member.fail(_own(error))
 
     def answer(self) -> None:
         """Wake the callers: one lock for each thread, one call into each loop."""
@@ -59,6 +60,15 @@ class Batch(msgspec.Struct, eq=False):
             # Of a loop that was closed nobody waits any more.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(wake_futures, futures)
+
+
+def _own(error: BaseException) -> BaseException:
+    """A copy for one caller, who may add notes to it and raises it in a thread of its own."""
+    if not isinstance(error, OutlastError):
+        return error
+    each = copy(error)
+    each.__cause__ = error.__cause__
+    return each
 
 
 def wake_futures(futures: Iterable[Any]) -> None:
