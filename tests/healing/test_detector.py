@@ -168,7 +168,7 @@ def test_a_worker_is_not_dead_while_the_transaction_that_takes_its_tasks_fails(
     app.enqueue("work", id="t")
     with crashed_holder(app.path, ["t"]) as pid:
         with monkeypatch.context() as broken:
-            broken.setattr("outlast.store.ops.recovery.healer.add_event", fails)
+            broken.setattr("outlast.store.ops.recovery.dead_worker.add_event", fails)
             with pytest.raises(DatabaseError, match="no news today"):
                 app.heal()
         row = "SELECT state, ended_at FROM workers WHERE pid = ?"

@@ -110,7 +110,7 @@ def test_expiry_checkpoint_and_move_are_one_transaction(
     clock.advance("10s")
     before = hand.row(ROW)
     with monkeypatch.context() as broken:
-        broken.setattr("outlast.store.ops.recovery.healer.move_alike", fails)
+        broken.setattr("outlast.store.ops.recovery.orphan_batches.move_alike", fails)
         with pytest.raises(DatabaseError, match="not today"):
             app.heal()
     assert (hand.row(ROW), app.checkpoints("t")) == (before, [])

@@ -66,7 +66,7 @@ def test_the_eight_steps_are_on_record_in_their_order(
 def test_what_each_step_does_is_done_in_that_order(
     make_app: Callable[..., Outlast], crashed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outlast.store.ops.recovery import healer, orphans, run_rows
+    from outlast.store.ops.recovery import orphan_batches, orphans, run_rows
     from outlast.store.sqlite import engine, open
 
     done: list[str] = []
@@ -85,7 +85,7 @@ def test_what_each_step_does_is_done_in_that_order(
     watch(open, "check_after_bad_stop")
     watch(open, "flush")
     watch(orphans, "judge")
-    watch(healer, "move_alike")
+    watch(orphan_batches, "move_alike")
     watch(engine, "check")
     watch(run_rows, "end")
     make_app().open()

@@ -7,7 +7,7 @@ import pytest
 
 from outlast.domain import lifecycle
 from outlast.domain.lifecycle import Cause, Outcome, Situation, Transition
-from outlast.store.ops.recovery import healer, orphans
+from outlast.store.ops.recovery import dead_worker, healer, orphans
 from outlast.store.ops.recovery.recovery_pass import RecoveryPass
 from outlast.store.records import RecoveryPolicy
 from outlast_lab.experiments.model.simulation import Run, drawn
@@ -20,7 +20,7 @@ MOST_CASES = 60
 @pytest.fixture
 def nothing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery takes back what its policy says a person has to look at."""
-    for module in (orphans, healer):
+    for module in (orphans, healer, dead_worker):
         monkeypatch.setattr(module, "kinds_concerned", lambda policy: orphans.ALL_KINDS)
 
 

@@ -6,6 +6,7 @@ seeds, so that either one's consumers find what they know.
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from outlast.domain.record import record
 from outlast.domain.recovery import DeadWorker, RecoveredTask, RecoveryReport, Suspect
@@ -124,25 +125,9 @@ def document(
     following: int = 0,
 ) -> ReportDocument:
     """The run with as many of its tasks as are given, and how many come behind them."""
-    integrity, after = report.integrity, report.integrity_after
     listed = tuple(map(task_line, tasks))
-    moved = report.tasks_put_back + report.tasks_failed
     return ReportDocument(
-        run_id=report.run_id,
-        trigger=report.trigger,
-        mode=report.mode,
-        pid=report.pid,
-        host=report.host,
-        started_at=_iso(report.started_at),
-        completed_at=_iso(report.completed_at),
-        duration_seconds=report.duration_seconds,
-        previous_stop=report.previous.value,
-        crashed_at=None if report.crashed_at is None else _iso(report.crashed_at),
-        integrity=integrity.verdict.value,
-        integrity_reason=integrity.reason,
-        integrity_errors=integrity.errors,
-        integrity_after=after.verdict.value,
-        integrity_after_reason=after.reason,
+        **_run(report),
         wal_frames_moved=report.wal_frames_moved,
         orphaned_tasks_found=report.orphaned_tasks_found,
         successful_recoveries=report.successful_recoveries,
@@ -163,15 +148,42 @@ def document(
         steps=tuple(StepLine(one.name, one.outcome, one.seconds) for one in report.steps),
         was_successful=report.was_successful(),
         runs_without_findings_since=empty_runs_since,
-        recovered_at=_iso(report.completed_at),
-        jobs_recovered=moved,
-        jobs_pending=report.tasks_pending_after,
-        jobs_running_before_crash=report.tasks_running_before,
-        jobs_reset_to_pending=report.tasks_put_back,
-        wal_size_before_recovery_bytes=report.wal_bytes,
-        recovery_duration_seconds=report.duration_seconds,
-        errors=report.errors,
+        **_other_seeds_names(report),
     )
+
+
+def _run(report: RecoveryReport) -> dict[str, Any]:
+    before, after = report.integrity, report.integrity_after
+    return {
+        "run_id": report.run_id,
+        "trigger": report.trigger,
+        "mode": report.mode,
+        "pid": report.pid,
+        "host": report.host,
+        "started_at": _iso(report.started_at),
+        "completed_at": _iso(report.completed_at),
+        "duration_seconds": report.duration_seconds,
+        "previous_stop": report.previous.value,
+        "crashed_at": None if report.crashed_at is None else _iso(report.crashed_at),
+        "integrity": before.verdict.value,
+        "integrity_reason": before.reason,
+        "integrity_errors": before.errors,
+        "integrity_after": after.verdict.value,
+        "integrity_after_reason": after.reason,
+    }
+
+
+def _other_seeds_names(report: RecoveryReport) -> dict[str, Any]:
+    return {
+        "recovered_at": _iso(report.completed_at),
+        "jobs_recovered": report.tasks_put_back + report.tasks_failed,
+        "jobs_pending": report.tasks_pending_after,
+        "jobs_running_before_crash": report.tasks_running_before,
+        "jobs_reset_to_pending": report.tasks_put_back,
+        "wal_size_before_recovery_bytes": report.wal_bytes,
+        "recovery_duration_seconds": report.duration_seconds,
+        "errors": report.errors,
+    }
 
 
 def task_line(task: RecoveredTask) -> TaskLine:

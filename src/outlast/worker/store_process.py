@@ -7,7 +7,7 @@ stopped or gone.
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from outlast.domain.lifecycle import RECOVERY, WORKER, Cause, Outcome
@@ -198,27 +198,18 @@ class StoreProcess:
     def _lease_ms(self, kind: str) -> int:
         return self._begin.lease_ms_by_kind[kind]
 
-    def _tell(self, ended: list[Proof], done: Exchanged, began_mono_ms: int = 0) -> None:
+    def _tell(self, ended: list[Proof], done: Exchanged, began_mono_ms: int) -> None:
         looked = self._room > 0
-        for claimed in done.claimed:
-            self._held[claimed.grant.seq, claimed.grant.token] = claimed
-        self._handed_in_all += len(done.claimed)
-        lost = [key for key, answer in zip(ended, done.answers, strict=True) if answer is None]
-        for key in ended:
-            self._held.pop(key, None)
-            self._endings.pop(key, None)
-        was_told_no_work = self._told_no_work
+        self._take_note(ended, done)
+        told = self._told_no_work, self._told_retries
         if looked:
             self._work_waiter.found(bool(done.claimed), self._room > 0)
             self._told_no_work = not done.claimed
         awaits_retries = looked and not done.claimed and self._awaits_retries()
-        if (
-            not (done.claimed or ended)
-            and was_told_no_work
-            and awaits_retries == self._told_retries
-        ):
+        if not (done.claimed or ended) and told == (True, awaits_retries):
             return
         self._told_retries = awaits_retries
+        lost = [key for key, answer in zip(ended, done.answers, strict=True) if answer is None]
         self._wire.send(
             News(
                 handed=done.claimed,
@@ -230,6 +221,15 @@ class StoreProcess:
                 awaits_retries=awaits_retries,
             )
         )
+
+    def _take_note(self, ended: Iterable[Proof], done: Exchanged) -> None:
+        """What was handed out is held from now on, and what has ended is not."""
+        for claimed in done.claimed:
+            self._held[claimed.grant.seq, claimed.grant.token] = claimed
+        self._handed_in_all += len(done.claimed)
+        for key in ended:
+            self._held.pop(key, None)
+            self._endings.pop(key, None)
 
     def _awaits_retries(self) -> bool:
         """Whether tasks of ours wait for their next try, so that empty is not yet empty."""
@@ -287,9 +287,7 @@ class StoreProcess:
             settlements, self._request, session.now(), self._lease_ms, session.now
         )
         answers = dict(zip(endings, done.answers, strict=True))
-        for key in answers:
-            self._held.pop(key, None)
-            self._endings.pop(key, None)
+        self._take_note(answers, done)
         lost = [key for key, answer in answers.items() if answer is None]
         # Something may have come of it: the next look is worth telling of, whatever it finds.
         self._told_no_work = False

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from outlast import DatabaseError, Outlast
-from outlast.store.ops.recovery import healer
+from outlast.store.ops.recovery import orphan_batches
 from outlast.testing import ManualClock
 from tests.store.hand import Hand
 
@@ -54,7 +54,7 @@ def test_a_failing_disk_ends_the_pass_and_no_task_is_blamed_for_it(
         raise apsw.FullError("database or disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(healer, "move_alike", full)
+        patched.setattr(orphan_batches, "move_alike", full)
         with pytest.raises(DatabaseError, match="disk is full"):
             app.heal()
     assert len(tries) == 1

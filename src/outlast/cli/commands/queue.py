@@ -1,6 +1,7 @@
 """`outlast queue`: figures of the queues, and whether they hand anything out."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -137,30 +138,11 @@ def _checkpoints(stats: "Stats") -> Table:
 def _data(stats: "Stats") -> dict[str, Any]:
     return {
         "at": text.moment(stats.at),
-        "tasks": [
-            {
-                "kind": one.kind,
-                "status": one.status.value,
-                "count": one.count,
-                "mean_age_hours": one.mean_age_hours,
-            }
-            for one in stats.tasks
-        ],
-        "leases": {
-            "active": stats.leases.active,
-            "stale": stats.leases.stale,
-            "mean_minutes_since_beat": stats.leases.mean_minutes_since_beat,
-            "ran_out": stats.leases.ran_out,
-        },
+        "tasks": [asdict(one) | {"status": one.status.value} for one in stats.tasks],
+        "leases": asdict(stats.leases),
         "checkpoints": [
-            {
-                "task_id": one.task_id,
-                "group": one.group,
-                "count": one.count,
-                "last_sequence": one.last_sequence,
-                "first_at": text.moment(one.first_at),
-                "last_at": text.moment(one.last_at),
-            }
+            asdict(one)
+            | {"first_at": text.moment(one.first_at), "last_at": text.moment(one.last_at)}
             for one in stats.checkpoints
         ],
         "silent_workers": list(stats.silent_workers),

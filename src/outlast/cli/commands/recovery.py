@@ -129,6 +129,13 @@ def recovery_status(common: Common, /, *, watch: float | None) -> None:
 
 
 def _status(status: "RecoveryStatus") -> View:
+    blocks: list[Table | Lines] = [Lines(_in_words(status))]
+    if status.last is not None:
+        blocks += _report(status.last).blocks
+    return View(_status_data(status), blocks)
+
+
+def _in_words(status: "RecoveryStatus") -> list[str]:
     lines = [f"Recovery is {status.mode}; orphans are treated by {status.action}."]
     if status.mode == "off":
         lines = ["RECOVERY IS SWITCHED OFF: tasks of dead workers stay as they are."]
@@ -145,24 +152,7 @@ def _status(status: "RecoveryStatus") -> View:
     ]
     if status.suspect_count > len(status.suspects):
         lines.append(f"And {status.suspect_count - len(status.suspects)} more were lost so.")
-    data = {
-        "mode": status.mode,
-        "action": status.action,
-        "is_due": status.is_due,
-        "is_running": status.is_running,
-        "is_degraded": status.is_degraded,
-        "held_tasks": status.held_tasks,
-        "dead_workers": list(status.dead_workers),
-        "suspects": [asdict(one) for one in status.suspects],
-        "suspect_count": status.suspect_count,
-        "left_alone": status.left_alone,
-        "left_alone_ids": list(status.left_alone_ids),
-        "last": None if status.last is None else report_data(status.last),
-    }
-    blocks: list[Table | Lines] = [Lines(lines)]
-    if status.last is not None:
-        blocks += _report(status.last).blocks
-    return View(data, blocks)
+    return lines
 
 
 def _waiting(status: "RecoveryStatus") -> list[str]:
@@ -181,3 +171,20 @@ def _waiting(status: "RecoveryStatus") -> list[str]:
             " decide by `outlast task force retry|fail ID`."
         )
     return lines
+
+
+def _status_data(status: "RecoveryStatus") -> dict[str, Any]:
+    return {
+        "mode": status.mode,
+        "action": status.action,
+        "is_due": status.is_due,
+        "is_running": status.is_running,
+        "is_degraded": status.is_degraded,
+        "held_tasks": status.held_tasks,
+        "dead_workers": list(status.dead_workers),
+        "suspects": [asdict(one) for one in status.suspects],
+        "suspect_count": status.suspect_count,
+        "left_alone": status.left_alone,
+        "left_alone_ids": list(status.left_alone_ids),
+        "last": None if status.last is None else report_data(status.last),
+    }

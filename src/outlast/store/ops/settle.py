@@ -170,6 +170,27 @@ class Plan(NamedTuple):
     delay_ms: int
     process: Exit
 
+    def values(self, seqs: object, now: Instant, run_id: int | None) -> Values:
+        """What the statements that log and move such a set are bound to."""
+        return {
+            "seqs": seqs,
+            "from": self.from_.value,
+            "to": self.to.value,
+            "actor": self.actor,
+            "reason": self.reason,
+            "attempt": self.attempt,
+            "retry_count": self.retry_count,
+            "recovery_count": self.recovery_count,
+            "error": self.error,
+            "parked": self.parked.value if self.parked else None,
+            "not_before": now.utc_ms + self.delay_ms if self.parked is Parked.DELAY else None,
+            "is_final": int(self.to in FINAL),
+            "exit_signal": self.process.signal,
+            "peak_memory_bytes": self.process.peak_memory_bytes,
+            "run_id": run_id,
+            "now": now.utc_ms,
+        }
+
 
 def move(
     tx: Transaction,
@@ -243,24 +264,7 @@ def _plan(found: TaskRow, cause: Cause, transition: Transition, process: Exit) -
 
 def _move_set(tx: Transaction, plan: Plan, rows: MoveSet, now: Instant, run_id: int | None) -> None:
     """The transition first, for it names the holder that the move takes away."""
-    values: Values = {
-        "seqs": tx.ids(rows.seqs),
-        "from": plan.from_.value,
-        "to": plan.to.value,
-        "actor": plan.actor,
-        "reason": plan.reason,
-        "attempt": plan.attempt,
-        "retry_count": plan.retry_count,
-        "recovery_count": plan.recovery_count,
-        "error": plan.error,
-        "parked": plan.parked.value if plan.parked else None,
-        "not_before": now.utc_ms + plan.delay_ms if plan.parked is Parked.DELAY else None,
-        "is_final": int(plan.to in FINAL),
-        "exit_signal": plan.process.signal,
-        "peak_memory_bytes": plan.process.peak_memory_bytes,
-        "run_id": run_id,
-        "now": now.utc_ms,
-    }
+    values = plan.values(tx.ids(rows.seqs), now, run_id)
     tx.run("log_moves", values)
     probe("settle.logged")
     moved = _complete_with_results(tx, rows.results, now)

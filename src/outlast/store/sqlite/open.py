@@ -1,7 +1,7 @@
 """Opening a store: to look, which changes nothing, or to serve, which makes it ready first."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from outlast.logs import logger
 from outlast.probes import probe
 from outlast.settings import Settings
 from outlast.store.presence import Peer
-from outlast.store.records import Opened, Principal
+from outlast.store.records import FlushResult, Opened, Principal
 from outlast.store.sqlite import migrate
 from outlast.store.sqlite.check import Prepared, check_after_bad_stop
 from outlast.store.sqlite.connect import (
@@ -117,36 +117,41 @@ def _open_to_serve(
     folder = SideFolder(path)
     folder.make()
     left = how_it_was_left(folder, settings.workspace_for(path))
-    prepared = Prepared()
     openers = UsersLock(folder)
-    if settings.exclusive:
-        # Whom an assistant acts for has made the store ready, and holds the lock for both.
-        if assists is None:
+    prepared = Prepared()
+    try:
+        if not settings.exclusive:
+            prepared = _among_others(folder, openers, settings, now)
+        elif assists is None:
+            # Whom an assistant acts for has made the store ready, and holds the lock for both.
             prepared = _alone(folder, openers, settings, now)
         opened = _opened(left, prepared, time.monotonic() - began)
         return make_engine(folder, openers, settings, assists, opened)
+    except BaseException:
+        openers.release()
+        raise
+
+
+def _among_others(
+    folder: SideFolder, openers: UsersLock, settings: Settings, now: Instant
+) -> Prepared:
+    """Make the store ready if nobody uses it; join its users once it lacks no migration."""
+    prepared = Prepared()
     deadline = time.monotonic() + settings.open_timeout_seconds
     patience_ends: float | None = None
     while True:
         if openers.try_exclusive():
-            try:
-                prepared = prepare(folder, settings, now)
-            finally:
-                openers.release()
+            prepared = prepare(folder, settings, now)
+            openers.release()
         openers.share(max(0.0, deadline - time.monotonic()))
         patience_ends = patience_ends or time.monotonic() + MIGRATION_PATIENCE_SECONDS
-        try:
-            lacking = _lacking(path, settings)
-            if not lacking:
-                opened = _opened(left, prepared, time.monotonic() - began)
-                return make_engine(folder, openers, settings, assists, opened)
-        except BaseException:
-            openers.release()
-            raise
+        lacking = _lacking(folder.database, settings)
+        if not lacking:
+            return prepared
         openers.release()
         if time.monotonic() > patience_ends:
             raise MigrationRefused(
-                f"{path} lacks migration {lacking[0].number} and is in use by"
+                f"{folder.database} lacks migration {lacking[0].number} and is in use by"
                 f" {openers.users_in_words()}; stop it, then open the store again"
             )
         time.sleep(0.02)
@@ -160,11 +165,7 @@ def _alone(folder: SideFolder, openers: UsersLock, settings: Settings, now: Inst
             f" {openers.users_in_words()}; stop it, or leave the setting exclusive out"
         )
     openers.keep_exclusive()
-    try:
-        return prepare(folder, settings, now)
-    except BaseException:
-        openers.release()
-        raise
+    return prepare(folder, settings, now)
 
 
 def _opened(left: Left, prepared: Prepared, seconds: float) -> Opened:
@@ -250,11 +251,7 @@ def prepare(
                 if settings.migrate == "manual" and not by_hand:
                     raise SchemaError(_migrate_by_hand(path, lacking[0]))
                 _refuse_live_leases(connection, folder, now, settings.patience)
-            ensure_wal(connection, path, is_new=not ours)
-            for migration in lacking:
-                migrate.apply(connection, migration, now)
-            sync_folder(path.parent)
-            flushed = flush(connection, "truncate")
+            flushed = _bring_up_to_date(connection, path, lacking, now, is_new=not ours)
             sweep_strays(folder, _registered(connection))
         except apsw.Error as error:
             raise explained(error, f"preparing {path}", path) from error
@@ -262,6 +259,22 @@ def prepare(
     return Prepared(
         True, not ours, wal_bytes, flushed.frames_moved, integrity, names, flushed.busy, left
     )
+
+
+def _bring_up_to_date(
+    connection: apsw.Connection,
+    path: Path,
+    lacking: Sequence[migrate.Migration],
+    now: Instant,
+    *,
+    is_new: bool,
+) -> FlushResult:
+    """Nothing before this has changed the file."""
+    ensure_wal(connection, path, is_new=is_new)
+    for migration in lacking:
+        migrate.apply(connection, migration, now)
+    sync_folder(path.parent)
+    return flush(connection, "truncate")
 
 
 def _size_of_log(path: Path) -> int:

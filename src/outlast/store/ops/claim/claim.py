@@ -50,6 +50,80 @@ class Terms(NamedTuple):
     clock: Ticking | None
 
 
+class _Exchange:
+    """One transaction of an exchange, and what follows from its commit."""
+
+    def __init__(
+        self,
+        access: Access,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest,
+        terms: Terms,
+    ) -> None:
+        self._access = access
+        self._own = access.presence.own
+        self._settlements = settlements
+        self._request = request
+        self._terms = terms
+        self._doubtful: list[Settlement] = []
+        self._handed: list[Claimed] = []
+        self._tale = Tale()
+
+    def run(self) -> _Done:
+        """Commit it; leases of a caller who was interrupted meanwhile are given back later."""
+        own, incarnation = self._own, self._own.incarnation()
+        pending = self._access.submit(
+            "claim",
+            self._apply,
+            chain(
+                (one.task_id for one in self._handed), (one.task_id for one in self._settlements)
+            ),
+            wakes=ANYBODY if self._settlements else FOLLOWING,
+            in_doubt=self._doubt,
+        )
+        try:
+            done = pending.result()
+            self._tale.tell(self._handed, self._request.worker)
+        except BaseException:
+            if pending.committed:
+                # The caller was interrupted, so nobody holds these leases.
+                self._doubt()
+            raise
+        own.remember(self._request.worker, done.row, incarnation)
+        own.is_settled(self._doubtful)
+        own.forget([one.grant for one in self._settlements])
+        return done
+
+    def _apply(self, tx: Transaction) -> _Done:
+        """What a doubtful claim may have taken is given back first, in the same transaction."""
+        own, request, terms = self._own, self._request, self._terms
+        self._tale = Tale()
+        moment = terms.clock() if terms.clock else terms.now
+        self._doubtful = list(own.doubtful)
+        settle.settle_grants(tx, self._doubtful, moment)
+        answers = settle.settle_grants(tx, self._settlements, moment)
+        row = own.row(tx, request.worker, moment)
+        floor = self._access.engine.traits.token_floor
+        claiming = pick.Claim(request, row, floor, moment, terms.lease_ms, self._tale)
+        claimed = self._claim(tx, claiming)
+        self._handed[:] = claimed or ()
+        self._tale.learn(tx)
+        return _Done(row, answers, claimed)
+
+    def _claim(self, tx: Transaction, claiming: pick.Claim) -> list[Claimed] | None:
+        """A claim under a named lock takes nothing while another holds it."""
+        request = self._request
+        if request.lock is not None:
+            locks.refuse_held(tx, request.lock, claiming.now)
+        claimed = pick.claim_tasks(tx, claiming) if request.limit else []
+        if request.lock is not None and claimed:
+            locks.take_with(tx, request.lock, claiming, claimed[0])
+        return claimed
+
+    def _doubt(self) -> None:
+        self._own.doubt([Settlement(one.grant, one.task_id, GIVE_BACK) for one in self._handed])
+
+
 class Claims:
     """Moves tasks between the queue and their holders."""
 
@@ -83,7 +157,9 @@ class Claims:
         while True:
             incarnation = own.incarnation()
             try:
-                done = self._exchange(settlements if answers is None else (), request, terms)
+                done = _Exchange(
+                    self._access, settlements if answers is None else (), request, terms
+                ).run()
             except DeclaredDead:
                 own.begin_anew(incarnation)
                 log.warning("this process was declared dead by another and begins anew")
@@ -107,59 +183,6 @@ class Claims:
             and not self._access.presence.own.doubtful
             and not self._read("looking for work", is_anything_there)
         )
-
-    def _exchange(
-        self, settlements: Sequence[Settlement], request: ClaimRequest, terms: Terms
-    ) -> _Done:
-        """What a doubtful claim may have taken is given back first, in the same transaction."""
-        own = self._access.presence.own
-        incarnation = own.incarnation()
-        doubtful: list[Settlement] = []
-        handed: list[Claimed] = []
-        tale = Tale()
-
-        def operation(tx: Transaction) -> _Done:
-            nonlocal tale
-            tale = Tale()
-            moment = terms.clock() if terms.clock else terms.now
-            doubtful[:] = own.doubtful
-            settle.settle_grants(tx, doubtful, moment)
-            answers = settle.settle_grants(tx, settlements, moment)
-            row = own.row(tx, request.worker, moment)
-            claiming = pick.Claim(
-                request, row, self._access.engine.traits.token_floor, moment, terms.lease_ms, tale
-            )
-            if request.lock is not None:
-                locks.refuse_held(tx, request.lock, moment)
-            claimed = pick.claim_tasks(tx, claiming) if request.limit else []
-            if request.lock is not None and claimed:
-                locks.take_with(tx, request.lock, claiming, claimed[0])
-            handed[:] = claimed or ()
-            tale.learn(tx)
-            return _Done(row, answers, claimed)
-
-        def doubt() -> None:
-            own.doubt([Settlement(one.grant, one.task_id, GIVE_BACK) for one in handed])
-
-        pending = self._access.submit(
-            "claim",
-            operation,
-            chain((one.task_id for one in handed), (one.task_id for one in settlements)),
-            wakes=ANYBODY if settlements else FOLLOWING,
-            in_doubt=doubt,
-        )
-        try:
-            done = pending.result()
-            tale.tell(handed, request.worker)
-        except BaseException:
-            if pending.committed:
-                # The caller was interrupted, so nobody holds these leases.
-                doubt()
-            raise
-        own.remember(request.worker, done.row, incarnation)
-        own.is_settled(doubtful)
-        own.forget([one.grant for one in settlements])
-        return done
 
     def take(self, request: ClaimRequest, now: Instant) -> list[Task]:
         """Remove the best eligible tasks and return them: at most once, lost if you crash."""

@@ -1,6 +1,6 @@
 """The record of recovery runs: one row for each opening to serve, and for each pass that acted."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -167,11 +167,9 @@ def report_of(row: Row) -> RecoveryReport:
         run_id, _, pid, host, trigger, started_at, completed_at, previous, crashed_at, put_back,
         failed, held, skipped, found_running, wal_bytes, wal_frames, details,
     ) = row  # fmt: skip
-    done = _details.decode(details)
     return RecoveryReport(
         run_id=run_id,
         trigger=trigger,
-        mode=done.mode,
         pid=pid,
         host=host,
         started_at=utc_of(started_at),
@@ -185,19 +183,26 @@ def report_of(row: Row) -> RecoveryReport:
         tasks_skipped=skipped,
         wal_bytes=wal_bytes,
         wal_frames_moved=wal_frames,
-        integrity=done.integrity,
-        integrity_after=done.integrity_after,
-        steps=done.steps,
-        dead_workers=done.dead_workers,
-        stale_workers=done.healed.stale_workers,
-        unrecovered=done.unrecovered,
-        errors=done.errors,
-        tasks_pending_after=done.tasks_pending_after,
-        locks_freed=done.healed.locks_freed,
-        suspects=done.suspects,
-        suspect_count=max(done.suspect_count, len(done.suspects)),
-        skipped_task_ids=done.healed.skipped_ids,
+        **_told_at_its_end(_details.decode(details)),
     )
+
+
+def _told_at_its_end(done: RunEnd) -> dict[str, Any]:
+    return {
+        "mode": done.mode,
+        "integrity": done.integrity,
+        "integrity_after": done.integrity_after,
+        "steps": done.steps,
+        "dead_workers": done.dead_workers,
+        "stale_workers": done.healed.stale_workers,
+        "unrecovered": done.unrecovered,
+        "errors": done.errors,
+        "tasks_pending_after": done.tasks_pending_after,
+        "locks_freed": done.healed.locks_freed,
+        "suspects": done.suspects,
+        "suspect_count": max(done.suspect_count, len(done.suspects)),
+        "skipped_task_ids": done.healed.skipped_ids,
+    }
 
 
 def recovered(tx: Transaction, run_id: int, after: int, limit: int) -> list[RecoveredTask]:
