@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import InvalidInput, Outlast, StoreError
+from tests.app.opening.test_reading_while_writing import moves_pairs
 from tests.support.children import Child
 
 MANY = 250
@@ -65,23 +66,6 @@ def test_what_happens_after_the_first_look_is_not_in_it(
     assert app.counts()["completed"] == MANY
 
 
-def _moves_pairs(path: str, stop: str) -> None:
-    from pathlib import Path
-
-    from outlast import Outlast
-    from tests.support.childside import say
-
-    app = Outlast(path)
-    say("begins")
-    for _ in range(100_000):
-        leases = app.claim("w", limit=2)
-        app.complete_many((lease, None) for lease in leases)
-        app.enqueue_many("work", range(2))
-        if Path(stop).exists():
-            break
-    say("ends")
-
-
 @pytest.mark.proves("QUE-24")
 def test_a_snapshot_shows_one_point_in_time_while_another_process_writes(
     app: Outlast, database: Path, tmp_path: Path
@@ -94,7 +78,7 @@ def test_a_snapshot_shows_one_point_in_time_while_another_process_writes(
     app.enqueue_many("work", range(MANY))
     stop = tmp_path / "stop"
     deadline = time.monotonic() + 60
-    with Child(_moves_pairs, database, stop) as writer:
+    with Child(moves_pairs, database, stop) as writer:
         assert writer.hear() == "begins"
         for _ in range(5):
             snapshot = app.snapshot()

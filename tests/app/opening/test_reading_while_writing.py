@@ -77,7 +77,7 @@ def test_a_read_in_the_middle_of_a_write_is_answered_from_before_it(
     assert by_probe["claim.committed"] == ([], 0)
 
 
-def _moves_pairs(path: str, stop: str) -> None:
+def moves_pairs(path: str, stop: str) -> None:
     from pathlib import Path
 
     from outlast import Outlast
@@ -102,7 +102,7 @@ def test_a_listing_shows_one_point_in_time_while_another_process_writes(
     app.enqueue_many("work", range(2))
     stop = tmp_path / "stop"
     deadline = time.monotonic() + 60
-    with Child(_moves_pairs, database, stop) as writer:
+    with Child(moves_pairs, database, stop) as writer:
         assert writer.hear() == "begins"
         seen: set[int] = set()
         while len(seen) < 20 and time.monotonic() < deadline:
