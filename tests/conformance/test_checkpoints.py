@@ -162,7 +162,7 @@ def test_retention_keeps_the_newest_and_what_a_resume_needs(driver: Driver) -> N
     driver.checkpoint(one, "iteration_end", "resume here")
     for n in range(10):
         driver.checkpoint(one, "tool_executed", n)
-    assert driver.store.checkpoints.trim("t1", 3, driver.clock.now()) == 8
+    assert driver.store.checkpoints.trim("t1", 3) == 8
     kept = driver.store.checkpoints.of_task("t1", None, 100)
     assert [found.data for found in kept] == ["resume here", 7, 8, 9]
     assert driver.checkpoint(one, "tool_executed") == 13

@@ -129,7 +129,7 @@ def test_a_store_opened_to_look_answers_what_only_reads_and_refuses_the_rest(
     for act in (
         lambda: writing.add("t2"),
         writing.claim_one,
-        lambda: looking.tasks.resolve("t1", clock.now()),
+        lambda: looking.tasks.resolve("t1"),
         lambda: looking.keys.purge(clock.now(), 1),
         lambda: looking.flush_wal("passive"),
         lambda: looking.check(True),

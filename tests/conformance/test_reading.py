@@ -125,9 +125,9 @@ def test_how_many_come_first_counts_eligible_tasks_of_the_same_queue(driver: Dri
 
 def test_resolving_tells_what_is_stored_from_what_is_not(driver: Driver) -> None:
     driver.add("t1", payload=1)
-    found = driver.store.tasks.resolve("t1", driver.clock.now())
+    found = driver.store.tasks.resolve("t1")
     assert found == driver.get("t1")
-    assert driver.store.tasks.resolve("never stored", driver.clock.now()) is None
+    assert driver.store.tasks.resolve("never stored") is None
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What must be kept for subscribers, and what one is told that stayed away for too long."""
+"""What a subscriber is told that stayed away for too long."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from outlast import Cursor, Outlast
-from outlast.clock import Instant
 from outlast.store.ops import cursors
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.transaction import Transaction
@@ -15,12 +14,6 @@ from outlast_lab.inside import store_of
 from tests.events.conftest import DEADLINE_SECONDS, Listener
 
 DAY = 86_400
-
-
-def _needed(app: Outlast, now: Instant, idle_seconds: float) -> Cursor | None:
-    return store_of(app).engine.read(
-        "asking", lambda tx: cursors.oldest_needed(tx, now, idle_seconds)
-    )
 
 
 def _forget(app: Outlast, *task_ids: str) -> None:
@@ -34,7 +27,8 @@ def _forget(app: Outlast, *task_ids: str) -> None:
             "SELECT max(pos) FROM transitions WHERE task_seq = ?", (max(rows),)
         ).get
         tx.run("delete_tasks", {"seqs": tx.ids(rows)})
-        cursors.note_forgotten(tx, Cursor(int(last), max(rows)))
+        mark = Cursor(int(last), max(rows))
+        tx.run("set_meta", {"key": cursors.FORGOTTEN, "value": str(mark)})
 
     store_of(app).tasks._access.write("purge", operation)
 
@@ -51,25 +45,6 @@ def _attend(app: Outlast, name: str, **how: str) -> Listener:
     with app.subscribe(listener, name, **how) as subscription:  # type: ignore[arg-type]
         assert subscription.catch_up(DEADLINE_SECONDS)
     return listener
-
-
-def test_what_the_slowest_living_name_has_not_heard_is_needed(
-    app: Outlast, clock: ManualClock
-) -> None:
-    app.open()
-    assert _needed(app, clock.now(), DAY) is None
-    _attend(app, "slow")
-    (slow,) = app.subscribers()
-    _done(app, "a")
-    _attend(app, "quick")
-    assert _needed(app, clock.now(), DAY) == slow.cursor
-    clock.advance("20h")
-    _done(app, "b")
-    _attend(app, "quick")
-    quick = next(one for one in app.subscribers() if one.name == "quick")
-    clock.advance("5h")
-    assert _needed(app, clock.now(), DAY) == quick.cursor, "the slow one has lapsed"
-    assert _needed(app, clock.now(), 3 * DAY) == slow.cursor
 
 
 def test_one_that_lapsed_is_first_told_how_much_it_missed(

@@ -251,7 +251,7 @@ class Outlast(
     def resolve(self, task_id: str) -> Task | None:
         """The settled truth about a task after OutcomeUnknown; None: it was never stored."""
         session, task_id = self._on(task_id)
-        found = session.store.tasks.resolve(task_id, session.now())
+        found = session.store.tasks.resolve(task_id)
         return None if found is None else found.waiting_by(self.wait)
 
     def flush_wal(self, mode: str = "truncate") -> FlushResult:

@@ -97,9 +97,9 @@ def test_a_checkpoint_can_be_neither_changed_nor_removed_by_hand(
 
 @pytest.mark.proves("CKP-04")
 def test_retention_may_remove_old_checkpoints_and_the_guard_stands_again_afterwards(
-    lived: Outlast, clock: ManualClock, hand: Hand
+    lived: Outlast, hand: Hand
 ) -> None:
-    assert store_of(lived).checkpoints.trim("t", 1, clock.now()) == 1
+    assert store_of(lived).checkpoints.trim("t", 1) == 1
     numbers = "SELECT sequence_number FROM task_checkpoints ORDER BY 1"
     assert hand.rows(numbers) == [(2,), (3,)]
     assert hand.rows("SELECT * FROM meta WHERE key = 'retention_running'") == []

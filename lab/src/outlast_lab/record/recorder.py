@@ -286,7 +286,7 @@ class Witness:
         return self.call(
             "trim_checkpoints",
             {"ids": [task_id], "keep": keep},
-            lambda: store_of(self.app).checkpoints.trim(task_id, keep, self._clock.now()),
+            lambda: store_of(self.app).checkpoints.trim(task_id, keep),
         )
 
     def heal(self) -> Any:

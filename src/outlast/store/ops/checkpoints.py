@@ -72,7 +72,7 @@ class Checkpoints:
             "checkpoint", lambda tx: append(tx, grant, task_id, new, now), [task_id]
         ).then(finish)
 
-    def trim(self, task_id: str, keep: int, now: Instant) -> int:
+    def trim(self, task_id: str, keep: int) -> int:
         """Drop all but the newest checkpoints, sparing what a resume needs."""
         return self._access.write("checkpoint", lambda tx: trim_old(tx, task_id, keep))
 

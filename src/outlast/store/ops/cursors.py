@@ -1,11 +1,11 @@
-"""The stored places of named subscribers: where each is, and what must be kept for them."""
+"""The stored places of named subscribers: where each is, and whether it has lapsed."""
 
 from outlast.clock import Instant
 from outlast.domain.events import START, Cursor, Place, Subscriber, cursor_of
 from outlast.domain.task import utc_of
 from outlast.store.transaction import Transaction
 
-_FORGOTTEN = "stream_forgotten"
+FORGOTTEN = "stream_forgotten"
 _BEGUN = "cursors_begun"
 
 
@@ -34,7 +34,7 @@ def move(tx: Transaction, name: str, to: Place, now: Instant) -> bool:
 
 def listed(tx: Transaction, end: Cursor, now: Instant, idle_seconds: float) -> list[Subscriber]:
     """All names with a stored place."""
-    since_ms = _alive_since(now, idle_seconds)
+    since_ms = now.utc_ms - round(idle_seconds * 1000)
     return [
         Subscriber(
             name,
@@ -48,30 +48,7 @@ def listed(tx: Transaction, end: Cursor, now: Instant, idle_seconds: float) -> l
     ]
 
 
-def oldest_needed(tx: Transaction, now: Instant, idle_seconds: float) -> Cursor | None:
-    """The place behind which everything must be kept; None when no living cursor needs anything.
-
-    A cursor that did not move for so long has lapsed: nothing is kept for it any more.
-    """
-    row = tx.row("oldest_needed", {"since": _alive_since(now, idle_seconds)})
-    return None if row is None or row[0] is None else Cursor(*row)
-
-
-def note_forgotten(tx: Transaction, upto: Cursor) -> None:
-    """Say, in the transaction that removes them, up to where parts of the stream are gone.
-
-    Whoever comes back with an older place is told first what it missed.
-    """
-    before = forgotten(tx)
-    mark = Cursor(max(before.pos, upto.pos), max(before.task_seq, upto.task_seq))
-    tx.run("set_meta", {"key": _FORGOTTEN, "value": str(mark)})
-
-
 def forgotten(tx: Transaction) -> Cursor:
     """Up to where parts of the stream may be gone."""
-    text = tx.value("get_meta", {"key": _FORGOTTEN})
+    text = tx.value("get_meta", {"key": FORGOTTEN})
     return START if text is None else cursor_of(str(text))
-
-
-def _alive_since(now: Instant, idle_seconds: float) -> int:
-    return now.utc_ms - round(idle_seconds * 1000)

@@ -44,7 +44,7 @@ def _add_with_ties(tx: Transaction, new: Sequence[NewTask], now: Instant) -> lis
     known = [_reserve(tx, task, task.key, now) if task.key else None for task in new]
     fresh = [task for task, twin in zip(new, known, strict=True) if twin is None]
     _insert(tx, [task if task.key is None else (*task[:12], "a key") for task in fresh])
-    _inherit_keys(tx, fresh, now)
+    _inherit_keys(tx, fresh)
     probe("enqueue.inserted")
     return [twin or task.id for task, twin in zip(new, known, strict=True)]
 
@@ -159,7 +159,7 @@ def _twin(tx: Transaction, rest: Sequence[str]) -> str:
     return ""
 
 
-def _inherit_keys(tx: Transaction, new: Sequence[NewTask], now: Instant) -> None:
+def _inherit_keys(tx: Transaction, new: Sequence[NewTask]) -> None:
     """The clone of a failed task answers for its key from now on, so that no third one is made."""
     for task in new:
         if task.retry_of is not None and task.key is None:

@@ -125,7 +125,7 @@ class Tasks:
 
         return self._access.write("park", operation, [task_id], wakes=LOOKING_FOR_WORK)
 
-    def resolve(self, task_id: str, now: Instant) -> Task | None:
+    def resolve(self, task_id: str) -> Task | None:
         """One task, after any commit whose outcome was unknown has become certain.
 
         A commit that failed half-way has left its frames behind the end of the WAL, where the

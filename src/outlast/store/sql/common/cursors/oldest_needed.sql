@@ -1,1 +1,0 @@
-SELECT min(pos), min(task_seq) FROM cursors WHERE moved_at >= :since
