@@ -3,10 +3,10 @@
 import importlib.metadata
 import sys
 
-from bench.load import Sizes, per_second
-from bench.paired import Contestant, Rates, measure, ratio, typical
+from bench.load import Sizes
+from bench.paired import Contestant, Rates, measure
 from bench.peers import PEERS, Peer
-from bench.results import Row
+from bench.results import Row, rated
 from bench.scenarios import singly, working
 
 AT_LEAST = {("consume", "huey"): 8.0}
@@ -50,16 +50,7 @@ def run(sizes: Sizes) -> list[Row]:
 
 
 def row(verb: str, name: str, peer: Peer, rates: Rates) -> Row:
-    found = ratio(rates, OURS, name)
     doing = "claim + complete by hundreds" if verb == "consume" else "enqueue one by one"
-    return Row(
-        what=f"{doing}, against {name} {peer.version()}",
-        ours=per_second(typical(rates, OURS)),
-        yardstick=f"{name}: {per_second(typical(rates, name))}",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=AT_LEAST.get((verb, name)),
-        aim=None,
-        note=peer.caveat,
-    )
+    what = f"{doing}, against {name} {peer.version()}"
+    bar = AT_LEAST.get((verb, name))
+    return rated(what, rates, OURS, name, at_least=bar, note=peer.caveat)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from bench import raw
-from bench.load import KIND, PAYLOAD, PAYLOAD_TEXT, QUICK, Sizes, new_ids, per_second, timed
-from bench.paired import Contestant, measure, ratio, typical
-from bench.results import Row
+from bench.load import KIND, PAYLOAD, PAYLOAD_TEXT, QUICK, Sizes, new_ids, timed
+from bench.paired import Contestant, measure
+from bench.results import Row, rated
 from outlast import Outlast
 
 
@@ -36,15 +36,13 @@ def contestants(count: int) -> dict[str, Contestant]:
 def run(sizes: Sizes) -> list[Row]:
     warm_up = contestants(QUICK.bulk)
     rates = measure(contestants(sizes.bulk), sizes.blocks, warm_up, sizes.rounds)
-    found = ratio(rates, "ours", "raw")
     return [
-        Row(
-            what=f"enqueue_many, {sizes.bulk:,}",
-            ours=per_second(typical(rates, "ours")),
-            yardstick=f"raw bulk: {per_second(typical(rates, 'raw'))}",
-            ratio=found.median,
-            low=found.low,
-            high=found.high,
+        rated(
+            f"enqueue_many, {sizes.bulk:,}",
+            rates,
+            "ours",
+            "raw",
+            named="raw bulk",
             at_least=0.7,
             aim=0.8,
             note="raw is given ids and JSON ready-made; ours makes, checks and sums both",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from bench.load import KIND, PAYLOAD, Sizes
 from bench.machine import empty_folder
 from bench.paired import summary
-from bench.results import Row
+from bench.results import Row, at_most
 from outlast import Outlast
 
 # Twice what the thirteen mechanisms took that the committer thread replaced (ADR 18).
@@ -63,15 +63,6 @@ def run(sizes: Sizes) -> list[Row]:
 def row(count: int, values: list[float]) -> Row:
     result = summary(values)
     beside = "one thread that burns" if count == 1 else f"{count} threads that burn"
-    return Row(
-        what=f"one enqueue beside {beside} CPU, p50",
-        ours=f"{result.median:.1f} ms",
-        yardstick="",
-        ratio=result.median,
-        low=result.low,
-        high=result.high,
-        at_least=AT_MOST_MS[count],
-        aim=None,
-        higher_is_better=False,
-        note="milliseconds",
-    )
+    what = f"one enqueue beside {beside} CPU, p50"
+    bound = AT_MOST_MS[count]
+    return at_most(what, f"{result.median:.1f} ms", result, bound, note="milliseconds")

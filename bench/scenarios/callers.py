@@ -5,9 +5,9 @@ import threading
 import time
 from pathlib import Path
 
-from bench.load import KIND, PAYLOAD, QUICK, Sizes, per_second
-from bench.paired import Contestant, Rates, measure, ratio, typical
-from bench.results import Row
+from bench.load import KIND, PAYLOAD, QUICK, Sizes
+from bench.paired import Contestant, Rates, measure
+from bench.results import Row, rated
 from bench.scenarios.singly import bare
 from outlast import AsyncOutlast, Outlast
 
@@ -97,14 +97,5 @@ def run(sizes: Sizes) -> list[Row]:
 
 
 def row(rates: Rates, name: str, what: str, at_least: float, aim: float) -> Row:
-    found = ratio(rates, name, "raw")
-    return Row(
-        what=f"{what}, each durable on return",
-        ours=per_second(typical(rates, name)),
-        yardstick=f"raw singly: {per_second(typical(rates, 'raw'))}",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=at_least,
-        aim=aim,
-    )
+    what = f"{what}, each durable on return"
+    return rated(what, rates, name, "raw", named="raw singly", at_least=at_least, aim=aim)

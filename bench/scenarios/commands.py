@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.load import Sizes
 from bench.machine import empty_folder
 from bench.paired import rotated, summary
-from bench.results import Row
+from bench.results import Row, at_most
 from bench.starts import processor_ms
 from outlast import Outlast
 
@@ -46,15 +46,11 @@ def rows(sizes: Sizes, path: Path) -> list[Row]:
 
 def row(name: str, values: list[float], bare_ms: float) -> Row:
     result = summary(values)
-    return Row(
-        what=f"{name}, over bare Python",
-        ours=f"{result.median:.0f} ms",
+    return at_most(
+        f"{name}, over bare Python",
+        f"{result.median:.0f} ms",
+        result,
+        BOUNDS[name],
         yardstick=f"bare Python: {bare_ms:.0f} ms",
-        ratio=result.median,
-        low=result.low,
-        high=result.high,
-        at_least=BOUNDS[name],
-        aim=None,
-        higher_is_better=False,
         note="milliseconds of processor time",
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import apsw
 
-from bench.load import QUICK, Sizes, per_second
+from bench.load import QUICK, Sizes
 from bench.machine import ROOT
-from bench.paired import Contestant, measure, ratio, typical
-from bench.results import Row
+from bench.paired import Contestant, measure
+from bench.results import Row, rated
 from bench.scenarios.draining import seconds_of, worker_on
 from bench.scenarios.working import fill
 
@@ -84,19 +84,8 @@ def run(sizes: Sizes) -> list[Row]:
     }
     warm_up = {"four": together(PROCESSES, QUICK.processes)}
     rates = measure(contestants, sizes.blocks, warm_up, sizes.rounds)
-    found = ratio(rates, "four", "one")
-    return [
-        Row(
-            what="four worker processes, nothing run twice",
-            ours=per_second(typical(rates, "four")),
-            yardstick=f"one: {per_second(typical(rates, 'one'))}",
-            ratio=found.median,
-            low=found.low,
-            high=found.high,
-            at_least=0.85,
-            aim=None,
-        )
-    ]
+    what = "four worker processes, nothing run twice"
+    return [rated(what, rates, "four", "one", at_least=0.85)]
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.filling import DELAYED, PENDING, Filler
-from bench.load import PAYLOAD, PAYLOAD_TEXT, Sizes, per_second
+from bench.load import PAYLOAD, PAYLOAD_TEXT, Sizes
 from bench.machine import empty_folder
-from bench.paired import Contestant, measure, ratio, typical
-from bench.results import Row
+from bench.paired import Contestant, measure
+from bench.results import Row, rated
 from outlast import Outlast
 
 MINE = "mine"
@@ -52,16 +52,14 @@ def run(sizes: Sizes) -> list[Row]:
             "empty": claims(sizes.claims, lambda folder: folder / "work.db"),
         }
         rates = measure(contestants, sizes.blocks, contestants)
-    found = ratio(rates, "crowded", "empty")
     return [
-        Row(
-            what=f"claim with {sizes.finished:,} finished, {sizes.delayed:,} delayed,"
+        rated(
+            f"claim with {sizes.finished:,} finished, {sizes.delayed:,} delayed,"
             f" {sizes.foreign:,} foreign-kind rows",
-            ours=per_second(typical(rates, "crowded")),
-            yardstick=f"empty store: {per_second(typical(rates, 'empty'))}",
-            ratio=found.median,
-            low=found.low,
-            high=found.high,
+            rates,
+            "crowded",
+            "empty",
+            named="empty store",
             at_least=0.8,
             aim=0.95,
             note="by hundreds, narrowed to one kind; completing is not counted",

@@ -5,9 +5,9 @@ from typing import Any
 
 import apsw
 
-from bench.load import KIND, PAYLOAD, QUICK, Sizes, per_second
-from bench.paired import Contestant, Rates, measure, ratio, typical
-from bench.results import Row
+from bench.load import KIND, PAYLOAD, QUICK, Sizes
+from bench.paired import Contestant, Rates, measure
+from bench.results import Row, rated
 from bench.scenarios.against import installed
 from bench.scenarios.working import bare
 from outlast import Outlast
@@ -77,14 +77,4 @@ def run(sizes: Sizes) -> list[Row]:
 
 
 def row(rates: Rates, what: str, of: str, to: str, bounds: tuple[float, float]) -> Row:
-    found = ratio(rates, of, to)
-    return Row(
-        what=what,
-        ours=per_second(typical(rates, of)),
-        yardstick=f"{to}: {per_second(typical(rates, to))}",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=bounds[0],
-        aim=bounds[1],
-    )
+    return rated(what, rates, of, to, at_least=bounds[0], aim=bounds[1])

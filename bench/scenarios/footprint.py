@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.load import Sizes
 from bench.machine import ROOT, empty_folder
 from bench.paired import rotated, summary
-from bench.results import Row
+from bench.results import Row, at_most
 from bench.starts import ENVIRONMENT, processor_ms
 
 BARE = "pass"
@@ -63,16 +63,13 @@ def run(sizes: Sizes) -> list[Row]:
     return [
         start_row("import outlast, over bare Python", starts, IMPORTING, (80, 50)),
         start_row("import outlast and make an Outlast object", starts, MAKING, (80, None)),
-        Row(
-            what="resident memory of an idle open store",
-            ours=f"{memory.median:.0f} MB",
+        at_most(
+            "resident memory of an idle open store",
+            f"{memory.median:.0f} MB",
+            memory,
+            40,
             yardstick=f"bare Python: {empty:.0f} MB",
-            ratio=memory.median,
-            low=memory.low,
-            high=memory.high,
-            at_least=40,
             aim=30,
-            higher_is_better=False,
             note="megabytes, the whole process",
         ),
     ]
@@ -82,16 +79,13 @@ def start_row(
     what: str, starts: Blocks, program: str, bounds: tuple[float | None, float | None]
 ) -> Row:
     found = summary(starts[program])
-    at_least, aim = bounds
-    return Row(
-        what=what,
-        ours=f"{found.median:.0f} ms",
+    bound, aim = bounds
+    return at_most(
+        what,
+        f"{found.median:.0f} ms",
+        found,
+        bound,
         yardstick=f"bare Python: {statistics.median(starts[BARE]):.0f} ms",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=at_least,
         aim=aim,
-        higher_is_better=False,
         note="milliseconds of processor time",
     )

@@ -9,10 +9,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.load import KIND, PAYLOAD, Sizes, per_second
+from bench.load import KIND, PAYLOAD, Sizes
 from bench.machine import empty_folder
-from bench.paired import Rates, ratio, typical
-from bench.results import Row
+from bench.paired import Rates
+from bench.results import Row, rated
 from bench.scenarios.detecting import Staff
 from outlast import Outlast, Settings
 
@@ -70,14 +70,5 @@ def run(sizes: Sizes) -> list[Row]:
 
 
 def row(rates: Rates, what: str, bounds: tuple[float | None, float | None]) -> Row:
-    found = ratio(rates, ON, OFF)
-    return Row(
-        what=what,
-        ours=per_second(typical(rates, ON)),
-        yardstick=f"healing off: {per_second(typical(rates, OFF))}",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=bounds[0],
-        aim=bounds[1],
-    )
+    at_least, aim = bounds
+    return rated(what, rates, ON, OFF, named="healing off", at_least=at_least, aim=aim)

@@ -7,7 +7,7 @@ import sys
 from bench.load import Sizes
 from bench.machine import ROOT, empty_folder
 from bench.paired import summary
-from bench.results import Row
+from bench.results import Row, at_most
 from bench.starts import ENVIRONMENT
 
 # The first opening of a process imports the store's modules, so it is not among those measured.
@@ -54,17 +54,7 @@ def run(sizes: Sizes) -> list[Row]:
     ]
 
 
-def row(what: str, values: list[float], at_most: float) -> Row:
+def row(what: str, values: list[float], bound: float) -> Row:
     result = summary(values)
-    return Row(
-        what=what,
-        ours=f"{result.median:.1f} ms",
-        yardstick="",
-        ratio=result.median,
-        low=result.low,
-        high=result.high,
-        at_least=at_most,
-        aim=None,
-        higher_is_better=False,
-        note="milliseconds of processor time",
-    )
+    note = "milliseconds of processor time"
+    return at_most(what, f"{result.median:.1f} ms", result, bound, note=note)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import apsw
 
-from bench.load import QUICK, Sizes, per_second
+from bench.load import QUICK, Sizes
 from bench.machine import ROOT
-from bench.paired import Contestant, measure, ratio, summary, typical
-from bench.results import Row
+from bench.paired import Contestant, measure, summary
+from bench.results import Row, rated, row_of
 from bench.scenarios.working import BATCH, fill
 from outlast import Outlast
 
@@ -120,27 +120,22 @@ def run(sizes: Sizes) -> list[Row]:
     }
     warm_up = {"four": together(PROCESSES, QUICK.processes, [])}
     rates = measure(contestants, sizes.blocks, warm_up, sizes.rounds)
-    found, balance = ratio(rates, "four", "one"), summary(balances)
     return [
-        Row(
-            what="four processes doing so, nothing twice",
-            ours=per_second(typical(rates, "four")),
-            yardstick=f"one process: {per_second(typical(rates, 'one'))}",
-            ratio=found.median,
-            low=found.low,
-            high=found.high,
+        rated(
+            "four processes doing so, nothing twice",
+            rates,
+            "four",
+            "one",
+            named="one process",
             at_least=0.8,
             aim=1.05,
         ),
-        Row(
-            what="the slowest of the four",
-            ours="",
-            yardstick="the quickest of the four",
-            ratio=balance.median,
-            low=balance.low,
-            high=balance.high,
+        row_of(
+            "the slowest of the four",
+            "",
+            "the quickest of the four",
+            summary(balances),
             at_least=0.5,
-            aim=None,
         ),
     ]
 

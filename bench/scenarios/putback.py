@@ -18,7 +18,7 @@ from bench.filling import RUNNING, Filler, copy_store
 from bench.load import KIND, PAYLOAD_TEXT, Sizes, milliseconds, timed
 from bench.machine import ROOT, empty_folder
 from bench.paired import Contestant, measure, ratio, summary, typical
-from bench.results import Row
+from bench.results import Row, at_most
 from bench.scenarios.detecting import Staff
 from outlast import Outlast, Settings
 from outlast.store.session import Session
@@ -121,16 +121,13 @@ def put_back(count: int, blocks: int) -> list[Row]:
     seconds = {name: count / typical(rates, name) for name in rates}
     check = milliseconds(statistics.median(checks))
     rows = [
-        Row(
-            what=f"recovery of {count:,} running tasks of dead workers, on record",
-            ours=milliseconds(seconds["ours"]),
+        at_most(
+            f"recovery of {count:,} running tasks of dead workers, on record",
+            milliseconds(seconds["ours"]),
+            found,
+            4,
             yardstick=f"raw: {milliseconds(seconds['raw'])}",
-            ratio=found.median,
-            low=found.low,
-            high=found.high,
-            at_least=4,
             aim=1.5,
-            higher_is_better=False,
             note=f"times the raw time; the check of the file afterwards is apart: {check}",
         ),
         lock_row(count, watched),
@@ -142,33 +139,19 @@ def put_back(count: int, blocks: int) -> list[Row]:
 
 def promise_row(recovering: list[float], checks: list[float]) -> Row:
     whole = summary([one + other for one, other in zip(recovering, checks, strict=True)])
-    return Row(
-        what=f"the same for {PROMISED_TASKS:,} in seconds, with the check",
-        ours=milliseconds(whole.median),
-        yardstick="",
-        ratio=whole.median,
-        low=whole.low,
-        high=whole.high,
-        at_least=PROMISED_SECONDS,
-        aim=None,
-        higher_is_better=False,
-        note="seconds",
-    )
+    what = f"the same for {PROMISED_TASKS:,} in seconds, with the check"
+    return at_most(what, milliseconds(whole.median), whole, PROMISED_SECONDS, note="seconds")
 
 
 def lock_row(count: int, watched: list[watch.Locks]) -> Row:
     longest = summary([locks.longest * 1e3 for locks in watched])
     flush = max(locks.longest_flush for locks in watched)
     flushing = statistics.median(locks.flushing for locks in watched)
-    return Row(
-        what=f"longest write lock meanwhile ({count:,})",
-        ours=f"{longest.median:.1f} ms",
+    return at_most(
+        f"longest write lock meanwhile ({count:,})",
+        f"{longest.median:.1f} ms",
+        longest,
+        LONGEST_LOCK_MS,
         yardstick=f"flushes apart: longest {milliseconds(flush)}, {milliseconds(flushing)} in all",
-        ratio=longest.median,
-        low=longest.low,
-        high=longest.high,
-        at_least=LONGEST_LOCK_MS,
-        aim=None,
-        higher_is_better=False,
         note="milliseconds, the sync of the commit included",
     )

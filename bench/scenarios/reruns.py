@@ -20,7 +20,7 @@ from typing import NamedTuple
 from bench.load import Sizes
 from bench.machine import ROOT, empty_folder
 from bench.paired import Ratio, summary
-from bench.results import Row
+from bench.results import Row, at_most
 from bench.scenarios.latency import percentile
 from outlast import Outlast
 
@@ -159,15 +159,6 @@ def row(
     what: str, found_ms: float, blocks: Ratio, bounds: tuple[float, float | None], kills: int
 ) -> Row:
     """The figure is that of all kills together, the spread that of the blocks."""
-    return Row(
-        what=what,
-        ours=f"{found_ms:,.1f} ms",
-        yardstick="",
-        ratio=found_ms,
-        low=blocks.low,
-        high=blocks.high,
-        at_least=bounds[0],
-        aim=bounds[1],
-        higher_is_better=False,
-        note=f"milliseconds, {kills} kills",
-    )
+    found = Ratio(found_ms, blocks.low, blocks.high)
+    ours, note = f"{found_ms:,.1f} ms", f"milliseconds, {kills} kills"
+    return at_most(what, ours, found, bounds[0], aim=bounds[1], note=note)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from bench.load import Sizes
 from bench.machine import ROOT, empty_folder
 from bench.paired import Ratio, summary
-from bench.results import Row
+from bench.results import Row, at_most
 from outlast import Outlast
 
 T = TypeVar("T")
@@ -181,15 +181,5 @@ def _in_a_folder(measured: Callable[[Path], T]) -> T:
 
 
 def row(what: str, found: Ratio, unit: str, bounds: tuple[float, float | None]) -> Row:
-    return Row(
-        what=what,
-        ours=f"{found.median:.2g} {unit}",
-        yardstick="",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=bounds[0],
-        aim=bounds[1],
-        higher_is_better=False,
-        note=unit,
-    )
+    ours = f"{found.median:.2g} {unit}"
+    return at_most(what, ours, found, bounds[0], aim=bounds[1], note=unit)

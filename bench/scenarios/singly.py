@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench import raw
-from bench.load import KIND, PAYLOAD, PAYLOAD_TEXT, QUICK, Sizes, new_ids, per_second, timed
+from bench.load import KIND, PAYLOAD, PAYLOAD_TEXT, QUICK, Sizes, new_ids, timed
 from bench.machine import empty_folder
-from bench.paired import Contestant, ratio, rotated, typical
-from bench.results import Row
+from bench.paired import Contestant, rotated
+from bench.results import Row, rated
 from outlast import Outlast
 
 WARM_UP = 500
@@ -98,16 +98,5 @@ def run(sizes: Sizes) -> list[Row]:
     block(QUICK.singly, 0)
     blocks = [block(sizes.rounds * sizes.singly, sizes.warm_seconds) for _ in range(sizes.blocks)]
     rates = {name: [one[name] for one in blocks] for name in ("ours", "raw")}
-    found = ratio(rates, "ours", "raw")
-    return [
-        Row(
-            what="enqueue one by one, one caller",
-            ours=per_second(typical(rates, "ours")),
-            yardstick=f"raw: {per_second(typical(rates, 'raw'))}",
-            ratio=found.median,
-            low=found.low,
-            high=found.high,
-            at_least=0.65,
-            aim=0.95,
-        )
-    ]
+    what = "enqueue one by one, one caller"
+    return [rated(what, rates, "ours", "raw", at_least=0.65, aim=0.95)]

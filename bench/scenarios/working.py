@@ -13,11 +13,10 @@ from bench.load import (
     RESULT_TEXT,
     Sizes,
     new_ids,
-    per_second,
     timed,
 )
-from bench.paired import Contestant, Rates, measure, ratio, typical
-from bench.results import Row
+from bench.paired import Contestant, Rates, measure
+from bench.results import Row, rated
 from outlast import Outlast
 
 BATCH = 100
@@ -81,14 +80,5 @@ def run(sizes: Sizes) -> list[Row]:
 
 
 def row(rates: Rates, what: str, kind: str) -> Row:
-    found = ratio(rates, f"ours{kind}", f"raw{kind}")
-    return Row(
-        what=what,
-        ours=per_second(typical(rates, f"ours{kind}")),
-        yardstick=f"raw: {per_second(typical(rates, f'raw{kind}'))}",
-        ratio=found.median,
-        low=found.low,
-        high=found.high,
-        at_least=0.55,
-        aim=0.7,
-    )
+    of, to = f"ours{kind}", f"raw{kind}"
+    return rated(what, rates, of, to, named="raw", at_least=0.55, aim=0.7)
