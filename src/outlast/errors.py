@@ -38,7 +38,6 @@ OutlastError
 """
 
 from collections.abc import Sequence
-from copyreg import __newobj__
 from datetime import datetime
 from typing import Any
 
@@ -48,7 +47,11 @@ class OutlastError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied and pickled as it is: made anew, its message would become part of another."""
-        return __newobj__, (type(self), *self.args), self.__dict__
+        return _remade, (type(self), self.args), self.__dict__
+
+
+def _remade(error: type[OutlastError], args: tuple[Any, ...]) -> OutlastError:
+    return error.__new__(error, *args)
 
 
 class InvalidInput(OutlastError, ValueError):

@@ -3,11 +3,11 @@
 from contextlib import ExitStack
 
 from outlast.settings import Settings
+from outlast.store.sqlite import migrate
 from outlast.store.sqlite.connect import connect, ensure_wal
 from outlast.store.sqlite.file_guard import FileGuard
 from outlast.store.sqlite.readers import Readers
 from outlast.store.sqlite.side_folder.side_folder import SideFolder
-from outlast.store.sqlite.statements import sql
 from outlast.store.sqlite.user_statements import CallersStatements
 from outlast.store.sqlite.write_gate import WriteGate
 from outlast.store.sqlite.writer import Writer
@@ -33,7 +33,8 @@ class Database:
             connection = connect(path, settings.synchronous)
             undo.callback(connection.close)
             ensure_wal(connection, path, is_new=False)
-            connection.execute(sql("first_read")).fetchall()
+            # The first read of the file; whoever changed it since it was prepared is found out.
+            migrate.pending(connection)
             connection.pragma("cache_size", -WRITER_CACHE_KIB)
             connection.pragma("journal_size_limit", settings.wal_limit_bytes)
             undo.callback(self.guard.release)

@@ -145,7 +145,8 @@ def _among_others(
             openers.release()
         openers.share(max(0.0, deadline - time.monotonic()))
         patience_ends = patience_ends or time.monotonic() + MIGRATION_PATIENCE_SECONDS
-        lacking = _lacking(folder.database, settings)
+        # Whoever has just prepared it has applied all of them.
+        lacking = [] if prepared.is_sole else _lacking(folder.database, settings)
         if not lacking:
             return prepared
         openers.release()
