@@ -9,6 +9,7 @@ import pytest
 from outlast import Outlast, SchemaError, SchemaNewer
 from outlast.domain import codec
 from outlast.store.sqlite import migrate
+from outlast.store.sqlite.side_folder.users_lock import UsersLock
 from outlast_lab.record.newer import NEXT
 from tests.store.golden import apply_migrations, schema_text
 from tests.store.hand import Hand
@@ -148,6 +149,24 @@ def test_a_store_of_a_later_library_is_refused_untouched(make_app: Make, databas
             with pytest.raises(SchemaNewer, match=f"version {NEWEST + 1} .* upgrade Outlast"):
                 refused()
     assert state_of(database) == before
+
+
+def test_a_later_library_that_comes_between_preparing_and_sharing_is_found_out(
+    make_app: Make, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is nobody's for a moment; what serves it looks once more."""
+    store_of_today(database)
+    share = UsersLock.share
+
+    def after_another(openers: UsersLock, timeout_seconds: float) -> None:
+        hand = Hand(database)
+        hand.run("INSERT INTO migrations VALUES (?, 'from_the_future', 'sha256:00', 1)", NEWEST + 1)
+        hand.close()
+        share(openers, timeout_seconds)
+
+    monkeypatch.setattr(UsersLock, "share", after_another)
+    with pytest.raises(SchemaNewer, match="upgrade Outlast"):
+        make_app().open()
 
 
 OTHER_BUILDS = {
