@@ -65,8 +65,8 @@ def test_a_resolve_that_only_reads_is_found(tmp_path: Path) -> None:
 def test_an_error_of_the_operating_system_that_gets_out_is_found(tmp_path: Path) -> None:
     told = planted(
         tmp_path,
-        "OwnPresence.own",
-        ("                except OSError as error:", "                except EOFError as error:"),
+        "OwnPresence._born",
+        ("        except OSError as error:", "        except EOFError as error:"),
         "io",
         "claim: side-allocate lockfile 1 full once",
     )

@@ -71,9 +71,16 @@ class Own(Protocol):
 
     session_id: str
     """The process's opening of the store; its first incarnation has the same id."""
-    doubtful: tuple[Settlement, ...]
-    """Leases that may have been handed out to nobody: the next claim gives them back."""
-    doubtful_locks: tuple[LockGrant, ...]
+
+    @property
+    def doubtful(self) -> Sequence[Settlement]:
+        """Leases that may have been handed out to nobody: the next claim gives them back."""
+        ...
+
+    @property
+    def doubtful_locks(self) -> Sequence[LockGrant]:
+        """The same for named locks."""
+        ...
 
     @property
     def is_assisting(self) -> bool:

@@ -35,7 +35,8 @@ class ExitWatch:
     """The processes this one would like to hear of, should they end."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        # A signal handler may come in between, so it lets the same thread in twice.
+        self._mutex = threading.RLock()
         self._epoll: select.epoll | None = None
         self._watched: dict[tuple[int, int], int] = {}
         self._signals: dict[tuple[int, int], int] = {}
@@ -98,7 +99,9 @@ class ExitWatch:
 
     def _drop(self, process: tuple[int, int]) -> None:
         self._ask(process)
-        descriptor = self._watched.pop(process)
+        descriptor = self._watched.pop(process, None)
+        if descriptor is None:
+            return
         with suppress(OSError, ValueError):
             if self._epoll is not None:
                 self._epoll.unregister(descriptor)
@@ -136,5 +139,5 @@ class ExitWatch:
 
     def abandon(self) -> None:
         """In a forked child: leave what the parent watches alone, and a mutex that it may hold."""
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self.close()

@@ -1,7 +1,13 @@
-"""This process as a holder of tasks: its incarnation, its names, and what it has begun."""
+"""This process as a holder of tasks: its incarnation, its names, and what it has begun.
+
+A signal handler on the main thread may use the store wherever it strikes, and then it waits for
+the committer. So the committer takes no mutex here: what it reads and adds is atomic in C.
+"""
 
 import threading
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 from outlast.clock import Instant
@@ -14,6 +20,10 @@ from outlast.store.transaction import Transaction
 
 _ENDING = "this store is being closed; open it again"
 _DEAD = "another process took this one for dead and put its tasks back; it begins anew"
+_STRUCK = (
+    "the store was asked for work while this same thread asks for the first time, by a signal"
+    " handler or a finalizer; let the main program do that instead"
+)
 
 
 class OwnPresence:
@@ -25,11 +35,11 @@ class OwnPresence:
         """The process's opening of the file; its first incarnation has the same id."""
         self._next_id = self.session_id
         self._incarnation: Incarnation | None = None
-        self._holders: dict[str, int] = {}
-        self._in_service: set[str] = set()
-        self._mutex = threading.Lock()
-        self.doubtful: tuple[Settlement, ...] = ()
-        self.doubtful_locks: tuple[LockGrant, ...] = ()
+        self._in_service: dict[str, object] = {}
+        self._mutex = threading.RLock()
+        self._is_making = False
+        self.doubtful: deque[Settlement] = deque()
+        self.doubtful_locks: deque[LockGrant] = deque()
         self.is_ending = False
 
     @property
@@ -48,41 +58,57 @@ class OwnPresence:
 
     def own(self) -> Incarnation:
         """This process's incarnation, made if need be."""
+        return self._incarnation or self._made()
+
+    def _made(self) -> Incarnation:
         with self._mutex:
+            if self._is_making:
+                raise StoreError(_STRUCK)
             if self._incarnation is None:
-                if self.is_ending:
-                    raise StoreError(_ENDING)
+                self._is_making = True
                 try:
-                    self._folder.make()
                     self._incarnation = self._born()
-                except OSError as error:
-                    raise StoreUnwritable(
-                        f"no lock file can be made in {self._folder.workers} ({error.strerror});"
-                        " free some space there, or give this user permission"
-                    ) from error
+                finally:
+                    self._is_making = False
+            if self.is_ending:
+                # A signal handler has closed the store meanwhile.
+                self.end(has_left=True)
+                raise StoreError(_ENDING)
             return self._incarnation
 
     def _born(self) -> Incarnation:
+        if self.is_ending:
+            raise StoreError(_ENDING)
         incarnation, self._next_id = self._next_id, uuid4().hex
-        return Incarnation(self._folder, incarnation)
+        try:
+            self._folder.make()
+            return Incarnation(self._folder, incarnation)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"no lock file can be made in {self._folder.workers} ({error.strerror});"
+                " free some space there, or give this user permission"
+            ) from error
 
     def row(self, tx: Transaction, worker: str, now: Instant) -> int:
         """The row to claim under, registered in the claim's own transaction if it is new."""
         if self.is_ending:
             raise StoreError(_ENDING)
-        known = self._holders.get(worker)
+        incarnation = self._incarnation
+        if incarnation is None:
+            # It was ended after the caller asked for it, and the caller makes the next one.
+            raise DeclaredDead(_DEAD)
+        known = incarnation.rows.get(worker)
         if known is not None:
             if tx.value("worker_state", {"seq": known}) != "alive":
                 raise DeclaredDead(_DEAD)
             return known
         times = {"now": now.utc_ms, "mono": now.mono_ms}
-        return int(tx.value("register_worker", self.own().registration(worker) | times))
+        return int(tx.value("register_worker", incarnation.registration(worker) | times))
 
     def remember(self, worker: str, row: int, of: object) -> None:
         """A claim committed, and with it the worker's row; unless we began anew meanwhile."""
-        with self._mutex:
-            if self._incarnation is of:
-                self._holders[worker] = row
+        assert isinstance(of, Incarnation)
+        of.rows[worker] = row
 
     def principal(self, worker: str, row: int) -> Principal:
         """This process as a worker of that name, for an assistant to act for."""
@@ -91,40 +117,36 @@ class OwnPresence:
 
     def enlist(self, worker: str) -> bool:
         """A worker of this name begins its work; False if one in this process is at it."""
-        with self._mutex:
-            if worker in self._in_service:
-                return False
-            self._in_service.add(worker)
-            return True
+        this = object()
+        return self._in_service.setdefault(worker, this) is this
 
     def retired(self, worker: str) -> int | None:
         """The row of a worker that ended its work; the next claim under its name asks anew."""
-        with self._mutex:
-            self._in_service.discard(worker)
-            return self._holders.pop(worker, None)
+        incarnation = self._incarnation
+        row = None if incarnation is None else incarnation.rows.pop(worker, None)
+        # In this order: the next worker of this name must not go on with this one's row.
+        self._in_service.pop(worker, None)
+        return row
 
     def doubt(self, handed: Sequence[Settlement]) -> None:
         """Leases that may have been handed out to nobody: the next claim gives them back."""
-        with self._mutex:
-            self.doubtful += tuple(handed)
+        self.doubtful.extend(handed)
 
     def is_settled(self, doubtful: Sequence[Settlement]) -> None:
         """A claim committed, and with it the end of these."""
-        if doubtful:
-            with self._mutex:
-                self.doubtful = tuple(one for one in self.doubtful if one not in doubtful)
+        for one in doubtful:
+            with suppress(ValueError):
+                self.doubtful.remove(one)
 
     def doubt_locks(self, handed: Sequence[LockGrant]) -> None:
         """The same for named locks: the next one who asks for a lock frees them."""
-        with self._mutex:
-            self.doubtful_locks += tuple(handed)
+        self.doubtful_locks.extend(handed)
 
     def locks_are_settled(self, doubtful: Sequence[LockGrant]) -> None:
         """A request committed, and with it the end of these."""
-        if doubtful:
-            with self._mutex:
-                kept = (one for one in self.doubtful_locks if one not in doubtful)
-                self.doubtful_locks = tuple(kept)
+        for one in doubtful:
+            with suppress(ValueError):
+                self.doubtful_locks.remove(one)
 
     def end_soon(self) -> str:
         """From now on nobody is handed anything; the incarnation that may hold tasks, or nothing.
@@ -160,7 +182,6 @@ class OwnPresence:
         """A lock file outlives a process that could not say goodbye: free, it says who died."""
         with self._mutex:
             incarnation, self._incarnation = self._incarnation, None
-            self._holders.clear()
         if incarnation is None:
             return
         if has_left:

@@ -28,6 +28,8 @@ class Incarnation:
 
     def __init__(self, folder: SideFolder, incarnation: str) -> None:
         self.id = incarnation
+        self.rows: dict[str, int] = {}
+        """The rows that it is known to have, by the names of its workers."""
         self.process = processes.this_process()
         self.lock_file = LockFile(folder, self.id)
         # Read once: the count in the row and the group in the file must be of one moment.

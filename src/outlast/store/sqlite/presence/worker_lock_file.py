@@ -54,7 +54,8 @@ class LockFile:
         """Made under a temporary name and locked before anybody can find it."""
         self._folder = folder
         self.path = folder.workers / f"{incarnation}.lock"
-        self._mutex = threading.Lock()
+        # A signal handler may come in between, so it lets the same thread in twice.
+        self._mutex = threading.RLock()
         self._is_closed = False
         temporary = folder.workers / f".{incarnation}.new"
         with ExitStack() as undo:
@@ -127,7 +128,7 @@ class LockFile:
 
     def abandon(self) -> None:
         """In a forked child: close, whatever thread of the parent held the mutex."""
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self.close()
 
     def close(self) -> None:
