@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,28 @@ def test_one_who_gives_up_does_not_take_the_others_along(aio: AsyncOutlast) -> N
         (lease,) = await aio.claim("w")
         await lease.complete("done")
         assert await patient == "done"
+
+    asyncio.run(scene())
+
+
+class Named(StrEnum):
+    ONE = "t1"
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "\0"])
+def test_an_id_that_no_task_can_have_harms_nobody_else_who_waits(
+    aio: AsyncOutlast, odd: str
+) -> None:
+    """An enumeration's member is as good as its text; one with a NUL is not to be found."""
+
+    async def scene() -> None:
+        await aio.enqueue("work", id="t1")
+        patient, named = await _asleep(aio, "t1"), await _asleep(aio, Named.ONE)
+        with pytest.raises(TaskNotFound):
+            await aio.wait(odd, SOON_SECONDS)
+        (lease,) = await aio.claim("w")
+        await lease.complete("done")
+        assert [await patient, await named] == ["done", "done"]
 
     asyncio.run(scene())
 

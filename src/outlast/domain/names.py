@@ -13,7 +13,12 @@ def checked_name(value: object, what: str) -> str:
         raise InvalidInput(f"{what} must not contain control characters: {value!r}")
     if len(value) * 4 > MAX_NAME_BYTES and len(value.encode()) > MAX_NAME_BYTES:
         raise InvalidInput(f"{what} is longer than {MAX_NAME_BYTES} bytes")
-    return value
+    return plain_text(value)
+
+
+def plain_text(value: str) -> str:
+    """The text of an enumeration's member is of another type, which not everything accepts."""
+    return str.__str__(value)
 
 
 def checked_id(value: object) -> str:
@@ -21,7 +26,7 @@ def checked_id(value: object) -> str:
     if isinstance(value, str):
         if value.encode(errors="replace").decode() != value:
             raise InvalidInput(f"a task's id must be proper text, not {value!r}")
-        return value
+        return plain_text(value)
     hint = next(
         (f"; did you mean .{name}?" for name in ("id", "task_id") if hasattr(value, name)), ""
     )

@@ -184,9 +184,11 @@ class Tasks:
 
     def ended_among(self, task_ids: Sequence[str]) -> list[str]:
         """Those of these tasks that are final, or are not there at all."""
+        # No task has an id with a NUL, which cannot be bound in an array.
+        possible = [task_id for task_id in task_ids if "\0" not in task_id]
         rows = self._access.read(
             "looking for results",
-            lambda tx: tx.rows("not_ended_among", {"ids": tx.texts(task_ids)}),
+            lambda tx: tx.rows("not_ended_among", {"ids": tx.texts(possible)}),
         )
         living = {task_id for (task_id,) in rows}
         return [task_id for task_id in task_ids if task_id not in living]
