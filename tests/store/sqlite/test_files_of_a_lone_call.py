@@ -1,5 +1,6 @@
 """Files that are taken away around a lone caller's statement are found before it is answered."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -71,3 +72,34 @@ def test_after_that_nothing_is_stored_where_files_were_replaced(
     with pytest.raises(StoreReplaced):
         app.enqueue("work", id="t")
     assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("delay", [None, 5], ids=["one statement", "a transaction"])
+def test_nobody_connects_anew_between_a_commit_and_the_look_that_follows_it(
+    app: Outlast, database: Path, monkeypatch: pytest.MonkeyPatch, delay: int | None
+) -> None:
+    """Guards against a task that is acknowledged and lost: who connects anew makes the guard learn
+    the new files, and the look of one who committed into the old ones would find nothing wrong."""
+    app.enqueue("work", id="before")
+    app.flush_wal("truncate")
+    engine, look, stand = engine_of(app), FileGuard.check_files, FileGuard.locks_stand
+    other = threading.Thread(target=engine._reconnect, args=[engine._database])
+
+    def taken_away(guard: FileGuard) -> bool:
+        if not other.ident:
+            for name in ("-wal", "-shm"):
+                Path(f"{database}{name}").unlink()
+            other.start()
+        return stand(guard)
+
+    def slow_look(guard: FileGuard) -> None:
+        if other.ident and threading.current_thread().name == "outlast-commit":
+            # Long enough for the other, if nothing keeps it from connecting anew.
+            other.join(0.2)
+        look(guard)
+
+    monkeypatch.setattr(FileGuard, "locks_stand", taken_away)
+    monkeypatch.setattr(FileGuard, "check_files", slow_look)
+    with pytest.raises(OutcomeUnknown):
+        app.enqueue("work", id="t", delay=delay)
+    other.join()
