@@ -41,8 +41,16 @@ class Transaction(Protocol):
         """Whether such an error says that a unique value is there already."""
         ...
 
-    def control(self, text: str, /) -> object:
-        """Set, release or roll back to a savepoint."""
+    def savepoint(self) -> None:
+        """Set the savepoint; there is one at a time."""
+        ...
+
+    def rollback_to_savepoint(self) -> None:
+        """Undo what was done since it was set; it stays."""
+        ...
+
+    def release_savepoint(self) -> None:
+        """Keep what was done since it was set, and forget it."""
         ...
 
     def rows(self, name: str, values: Values | None = None) -> list[Row]:

@@ -96,10 +96,10 @@ def run_members(
             _run_one(tx, members[0], explain)
         else:
             for member in _run_alike(tx, members) if merging else members:
-                tx.control("SAVEPOINT member")
+                tx.savepoint()
                 if not _run_one(tx, member, explain):
-                    tx.control("ROLLBACK TO member")
-                tx.control("RELEASE member")
+                    tx.rollback_to_savepoint()
+                tx.release_savepoint()
     except _TransactionGone:
         return None
     live = [member for member in members if not member.is_decided]
@@ -142,7 +142,7 @@ def _run_together(tx: Transaction, together: Together, alike: Members, *, is_all
     A batch of one kind needs no savepoint: the error ends its transaction.
     """
     if not is_all:
-        tx.control("SAVEPOINT member")
+        tx.savepoint()
     is_done = True
     try:
         results = together(tx, [member.inputs for member in alike])
@@ -151,8 +151,8 @@ def _run_together(tx: Transaction, together: Together, alike: Members, *, is_all
     except Exception as error:
         if is_all or not tx.in_transaction:
             raise _TransactionGone from error
-        tx.control("ROLLBACK TO member")
+        tx.rollback_to_savepoint()
         is_done = False
     if not is_all:
-        tx.control("RELEASE member")
+        tx.release_savepoint()
     return is_done

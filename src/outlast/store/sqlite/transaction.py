@@ -22,7 +22,7 @@ class SqliteTransaction:
         self.connection = connection
         # One for all statements: each is run to its end, and making a cursor takes longer.
         self._cursor = connection.cursor()
-        # Begins, ends or marks a transaction.
+        # Begins or ends a transaction: the writer's, no operation's.
         self.control: Callable[[str], object] = self._cursor.execute
         self.constraint_error: type[Exception] = apsw.ConstraintError
 
@@ -34,6 +34,18 @@ class SqliteTransaction:
     def is_taken(self, error: Exception) -> bool:
         """Whether such an error says that a unique value is there already."""
         return getattr(error, "extendedresult", None) == apsw.SQLITE_CONSTRAINT_UNIQUE
+
+    def savepoint(self) -> None:
+        """Set the savepoint; there is one at a time."""
+        self._cursor.execute("SAVEPOINT member")
+
+    def rollback_to_savepoint(self) -> None:
+        """Undo what was done since it was set; it stays."""
+        self._cursor.execute("ROLLBACK TO member")
+
+    def release_savepoint(self) -> None:
+        """Keep what was done since it was set, and forget it."""
+        self._cursor.execute("RELEASE member")
 
     def rows(self, name: str, values: Values | None = None) -> list[Row]:
         """All rows of a query."""
