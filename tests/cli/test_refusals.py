@@ -50,7 +50,7 @@ def test_a_refusal_speaks_of_what_was_typed(
     said = outlast(*words.split())
     assert said.code != 0
     assert sentence in said.err
-    assert "\\n" not in said.err
+    assert "\n" not in said.err.strip()
 
 
 @pytest.mark.parametrize("reason", ["", " ", "x" * 1001])
@@ -76,3 +76,14 @@ def test_who_meets_a_damaged_file_is_told_what_to_do(
     assert (
         "the file is damaged; keep a copy of it and of its -wal, and restore a backup" in said.err
     )
+
+
+@pytest.mark.parametrize("payload", ["[" * 5000, "[" * 5000 + "]" * 5000])
+def test_a_payload_that_is_nested_too_deeply_is_refused(
+    outlast: Call, app: Outlast, payload: str
+) -> None:
+    app.open()
+    said = outlast("enqueue", "k", payload)
+    assert said.code == Exit.USAGE
+    assert "\n" not in said.err.strip()
+    assert sum(app.counts().values()) == 0

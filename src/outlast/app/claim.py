@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from outlast.app.lease import Lease
 from outlast.domain.duration import Duration
-from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.names import checked_name, checked_names, checked_queues, checked_whole
 from outlast.domain.task import Task
 from outlast.errors import InvalidInput, OutlastError, StoreError
 from outlast.maintenance.healing import heal_before_claim
@@ -27,28 +26,17 @@ def request_for(
     started: bool = True,
 ) -> ClaimRequest:
     """A checked claim request; queues and kinds keep their order and lose their doubles."""
-    if not isinstance(queue, str | list | tuple | set | frozenset):
-        raise InvalidInput(f"queue must be a name or a list of names, not {queue!r}")
-    queues = (queue,) if isinstance(queue, str) else _names(queue, "queue")
-    if not queues:
-        raise InvalidInput("queue must name at least one queue")
-    narrowed = None if kinds is None else _names(kinds, "kinds")
+    narrowed = None if kinds is None else checked_names(kinds, "kinds")
     if narrowed is not None and len(narrowed) > MAX_KINDS:
         raise InvalidInput(f"a claim can be narrowed to at most {MAX_KINDS} kinds")
     return ClaimRequest(
         worker=checked_name(worker, "worker"),
         limit=checked_whole(limit, "limit", 1, MAX_BATCH),
-        queues=tuple(checked_name(name, "queue") for name in queues),
-        kinds=None if narrowed is None else tuple(checked_name(name, "kind") for name in narrowed),
+        queues=checked_queues(queue, "queue"),
+        kinds=narrowed,
         group=None if group is None else checked_name(group, "group"),
         started=started,
     )
-
-
-def _names(given: object, what: str) -> tuple[Any, ...]:
-    if not isinstance(given, list | tuple | set | frozenset):
-        raise InvalidInput(f"{what} must be a list of names, not {given!r}")
-    return tuple(dict.fromkeys(given))
 
 
 def claim(session: Session, request: ClaimRequest, lease: Duration | None) -> list[Lease]:

@@ -21,6 +21,7 @@ from outlast.domain.events import (
     cursor_of,
 )
 from outlast.domain.names import checked_id, checked_name, checked_whole
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 from outlast.store.change_watch import POLL_SECONDS
 
@@ -151,9 +152,9 @@ def checked_terms(
 ) -> Terms:
     """How a subscriber wants to be told, if that can work."""
     if not callable(fn):
-        raise InvalidInput(f"subscribe needs a function to call with each event, not {fn!r}")
+        raise InvalidInput(f"subscribe needs a function to call with each event, not {shown(fn)}")
     if on_error not in _ON_ERROR:
-        raise InvalidInput(f"on_error must be one of {', '.join(_ON_ERROR)}, not {on_error!r}")
+        raise InvalidInput(f"on_error must be one of {', '.join(_ON_ERROR)}, not {shown(on_error)}")
     tries = checked_whole(tries, "tries", 1, MOST_TRIES)
     checked = None if name is None else checked_name(name, "name")
     return Terms(checked, wanted_by(kinds, None), on_error, tries)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from outlast.app.lock_renewal import let_all_go
 from outlast.clock import Clock, Instant, SystemClock
+from outlast.domain.shown import shown
 from outlast.errors import (
     InvalidInput,
     OutlastError,
@@ -49,7 +50,9 @@ class StoreHandle:
         is_guest: bool = False,
     ) -> None:
         if settings is not None and not isinstance(settings, Settings):
-            raise InvalidInput(f"settings must be a Settings object, not {settings!r}")
+            raise InvalidInput(f"settings must be a Settings object, not {shown(settings)}")
+        if clock is not None and not callable(getattr(clock, "now", None)):
+            raise InvalidInput(f"clock must be an object with a method now(), not {shown(clock)}")
         self._backend = backend
         self._path = path
         self.settings = ambient_settings() if settings is None else settings

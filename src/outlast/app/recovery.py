@@ -8,7 +8,7 @@ from outlast.app.handle import StoreHandle
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.integrity import IntegrityResult
 from outlast.domain.lifecycle import OPERATOR, RecoveryAction
-from outlast.domain.names import checked_whole
+from outlast.domain.names import checked_flag, checked_whole
 from outlast.domain.operator_acts import LIBRARY, Signature, signed
 from outlast.domain.recovery import (
     Decision,
@@ -169,7 +169,7 @@ class RecoveryVerbs:
         """
         silent_ms = duration_ms(threshold_seconds, "threshold_seconds")
         signature = None if by is None else signed(by, source)
-        if force and signature is None:
+        if checked_flag(force, "force") and signature is None:
             signature = Signature(OPERATOR, source)
         session, opening = self._served()
         count = session.store.recovery.reclaim(

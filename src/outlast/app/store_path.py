@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 
 # What SQLite and we ourselves put beside a database: a store of that name would be lost.
@@ -13,10 +14,10 @@ _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal", "-outlast")
 def database_path(target: str | os.PathLike[str]) -> Path:
     """The absolute path behind a path or an sqlite URL; fixed now, whatever the cwd is later."""
     if not isinstance(target, str | os.PathLike) or not os.fspath(target):
-        raise InvalidInput(f"the store must be a path or an sqlite:/// URL, not {target!r}")
+        raise InvalidInput(f"the store must be a path or an sqlite:/// URL, not {shown(target)}")
     text = os.fspath(target)
     if "\0" in text or text.encode(errors="replace").decode() != text:
-        raise InvalidInput(f"the store's path must be proper text, not {text!r}")
+        raise InvalidInput(f"the store's path must be proper text, not {shown(text)}")
     if text.startswith("file:"):
         raise InvalidInput("give a path or sqlite:///path; SQLite's own file: URLs are not taken")
     if text == ":memory:":

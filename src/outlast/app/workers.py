@@ -8,9 +8,10 @@ from typing import Any, Protocol
 from outlast.app.handle import StoreHandle
 from outlast.domain import codec
 from outlast.domain.lifecycle import OPERATOR
-from outlast.domain.names import checked_id, checked_name
+from outlast.domain.names import checked_flag, checked_id, checked_name
 from outlast.domain.operator_acts import LIBRARY, Signature, signed
 from outlast.domain.recovery import DeadWorker
+from outlast.domain.shown import shown
 from outlast.domain.worker import WorkerInfo
 from outlast.errors import InvalidInput
 from outlast.maintenance.recovery import dead_worker
@@ -53,7 +54,7 @@ def heartbeat(handle: StoreHandle, worker: str, task_ids: Iterable[str], progres
     """Check everything, then date the worker's row; a task that is gone does not hinder it."""
     name = checked_name(worker, "worker")
     if isinstance(task_ids, str) or not isinstance(task_ids, Iterable):
-        raise InvalidInput(f"task_ids must be a list of ids, not {task_ids!r}")
+        raise InvalidInput(f"task_ids must be a list of ids, not {shown(task_ids)}")
     ids = [checked_id(one) for one in task_ids]
     if len(ids) > MAX_BEAT_TASKS:
         raise InvalidInput(f"a beat names at most {MAX_BEAT_TASKS} tasks, not {len(ids)}")
@@ -66,7 +67,7 @@ def mark_dead(
     handle: StoreHandle, incarnation: str, by: str | None, force: bool, source: str = LIBRARY
 ) -> DeadWorker | None:
     """Mark one dead by somebody's word, which stands in the record."""
-    incarnation = checked_name(incarnation, "incarnation")
+    incarnation, force = checked_name(incarnation, "incarnation"), checked_flag(force, "force")
     signature = Signature(OPERATOR, source) if by is None else signed(by, source)
     session = handle.serve()
     store, now = session.store, session.now()

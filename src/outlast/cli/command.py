@@ -17,7 +17,7 @@ ENTRY_POINTS = "outlast.commands"
 
 _KEY = "outlast.common"
 _COMMON = ("store", "settings", "as_json", "is_verbose")
-_SECONDS = re.compile(r"\d+(\.\d+)?")
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 WATCH_SECONDS = 2.0
 

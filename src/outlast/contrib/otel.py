@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 from outlast.store.new_tasks import NewTask
 from outlast.store.records import Claimed, TaskTrace, Trace
@@ -42,7 +43,8 @@ def instrument(app: Instrumentable, tracer_provider: trace.TracerProvider | None
     _check(app)
     if tracer_provider is not None and not hasattr(tracer_provider, "get_tracer"):
         raise InvalidInput(
-            f"tracer_provider must be a TracerProvider of OpenTelemetry, not {tracer_provider!r}"
+            "tracer_provider must be a TracerProvider of OpenTelemetry, not"
+            f" {shown(tracer_provider)}"
         )
     app.use_tracing(OtelTracing(trace.get_tracer(SYSTEM, tracer_provider=tracer_provider)))
 
@@ -55,7 +57,7 @@ def uninstrument(app: Instrumentable) -> None:
 
 def _check(app: object) -> None:
     if not isinstance(app, Instrumentable):
-        raise InvalidInput(f"only an Outlast or an AsyncOutlast can be traced, not {app!r}")
+        raise InvalidInput(f"only an Outlast or an AsyncOutlast can be traced, not {shown(app)}")
 
 
 class OtelTracing:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from outlast.domain.lifecycle import RECOVERY, Status
 from outlast.domain.record import record
+from outlast.domain.shown import shown
 from outlast.domain.task import utc_of
 from outlast.errors import InvalidInput
 
@@ -69,7 +70,7 @@ def checked_kind(name: str) -> str:
 
     alike = get_close_matches(name, sorted(KINDS | FAMILIES), n=1)
     advice = f"did you mean {alike[0]}?" if alike else f"choose from {', '.join(sorted(FAMILIES))}"
-    raise InvalidInput(f"there are no events of kind {name!r}; {advice}")
+    raise InvalidInput(f"there are no events of kind {shown(name)}; {advice}")
 
 
 def name_of_move(start: str, end: str, reason: str, actor: str) -> str:
@@ -125,7 +126,7 @@ def cursor_of(given: "Cursor | str") -> Cursor:
     if len(parts) in (2, 3) and all(_is_number(part) for part in parts):
         return Cursor(*map(int, parts))
     raise InvalidInput(
-        f"a place in the stream is the cursor of an event, such as 120.45, not {given!r}"
+        f"a place in the stream is the cursor of an event, such as 120.45, not {shown(given)}"
     )
 
 

@@ -15,6 +15,7 @@ from outlast.domain.lifecycle import (
 )
 from outlast.domain.names import checked_name
 from outlast.domain.record import record
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput, InvalidTransition
 
 LIBRARY = "library"
@@ -96,7 +97,7 @@ def checked_reason(reason: str | None) -> str | None:
 def checked_force(action: str) -> Act:
     """One of the three that can be forced."""
     if action not in FORCED:
-        raise InvalidInput(f"action must be retry, fail or pending, not {action!r}")
+        raise InvalidInput(f"action must be retry, fail or pending, not {shown(action)}")
     return Act(action)
 
 

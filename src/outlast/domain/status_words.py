@@ -1,6 +1,7 @@
 """The seeds' words for a task's status, mapped once onto ours; for import and display."""
 
 from outlast.domain.lifecycle import Status
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 
 STATUS_ALIASES = {
@@ -19,8 +20,8 @@ _BY_WORD = {status.value: status for status in Status} | STATUS_ALIASES
 
 def status_named(word: str) -> Status:
     """The status a word means, in our own vocabulary or in one of the seeds'."""
-    try:
-        return _BY_WORD[word.lower()]
-    except (KeyError, AttributeError):
+    found = _BY_WORD.get(word.lower()) if isinstance(word, str) else None
+    if found is None:
         known = ", ".join(status.value for status in Status)
-        raise InvalidInput(f"{word!r} is not a status; use one of {known}") from None
+        raise InvalidInput(f"{shown(word)} is not a status; use one of {known}")
+    return found

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 from outlast.logs import logger
 from outlast.settings import keys
@@ -145,14 +146,14 @@ def _understood(key: str, value: Any, path: Path) -> tuple[str, Any]:
 
 def _beats(value: Any, label: str) -> _Beats:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 2:
-        raise InvalidInput(f"{label} must be a number from 2, not {value!r}")
+        raise InvalidInput(f"{label} must be a number from 2, not {shown(value)}")
     return _Beats(value)
 
 
 def _store(value: Any, label: str, folder: Path) -> str:
     """Relative paths in a file start from its own folder, wherever the program was started."""
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f"{label} must be a path or an sqlite:/// URL, not {value!r}")
+        raise InvalidInput(f"{label} must be a path or an sqlite:/// URL, not {shown(value)}")
     if value.startswith(_SQLITE):
         return _SQLITE + quote(str(folder / unquote(value.removeprefix(_SQLITE))))
     if "://" in value or value.startswith((":memory:", "file:")):

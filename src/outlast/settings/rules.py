@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 from outlast.domain.duration import LONGEST_MS, duration_ms
 from outlast.domain.names import checked_name
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 
 _LONGEST_SECONDS = LONGEST_MS // 1000
@@ -174,4 +175,4 @@ def _is_number(value: object) -> bool:
 
 
 def _refuse(label: str, what: str, value: object) -> NoReturn:
-    raise InvalidInput(f"{label} must be {what}, not {value!r}")
+    raise InvalidInput(f"{label} must be {what}, not {shown(value)}")

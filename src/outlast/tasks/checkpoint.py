@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.domain import codec
 from outlast.domain.names import checked_id
+from outlast.domain.shown import shown
 from outlast.domain.task import CHECKPOINT_TYPES, Checkpoint
 from outlast.errors import InvalidInput, TaskNotFound
 from outlast.store.future import Future
@@ -46,6 +47,6 @@ def checked_type(type: str) -> str:
     """One of the eight types."""
     if type not in CHECKPOINT_TYPES:
         raise InvalidInput(
-            f"a checkpoint's type is one of {', '.join(CHECKPOINT_TYPES)}, not {type!r}"
+            f"a checkpoint's type is one of {', '.join(CHECKPOINT_TYPES)}, not {shown(type)}"
         )
     return type

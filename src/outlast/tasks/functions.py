@@ -9,6 +9,7 @@ from outlast.domain.budgets import Backoff
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.record import record
+from outlast.domain.shown import shown
 from outlast.domain.size import Size, size_bytes
 from outlast.errors import InvalidInput
 from outlast.store.session import Session
@@ -187,7 +188,7 @@ def options_of(
 ) -> FunctionOptions:
     """What the decorator was told, checked, with units."""
     if isolation not in get_args(Isolation):
-        raise InvalidInput(f"isolation must be one of thread, process, not {isolation!r}")
+        raise InvalidInput(f"isolation must be one of thread, process, not {shown(isolation)}")
     if memory_limit is not None and isolation != "process":
         raise InvalidInput('memory_limit needs a process to limit: add isolation="process"')
     options = FunctionOptions(

@@ -16,6 +16,7 @@ from outlast.domain.lifecycle import (
     Status,
 )
 from outlast.domain.names import checked_name
+from outlast.domain.shown import shown
 from outlast.domain.task import Task
 from outlast.errors import (
     InvalidInput,
@@ -198,7 +199,9 @@ def error_text(error: object) -> str:
     elif isinstance(error, type) and issubclass(error, BaseException):
         text = error.__name__
     else:
-        raise InvalidInput(f"error must be an exception or a text that says why, not {error!r}")
+        raise InvalidInput(
+            f"error must be an exception or a text that says why, not {shown(error)}"
+        )
     text = text.encode(errors="backslashreplace").decode()
     if len(text) <= MAX_ERROR_CHARACTERS:
         return text
@@ -211,7 +214,7 @@ def checked_reason(reason: Parked | str) -> Parked:
         return Parked(reason)
     except ValueError:
         known = ", ".join(word.value for word in Parked)
-        raise InvalidInput(f"a task is parked for one of {known}, not {reason!r}") from None
+        raise InvalidInput(f"a task is parked for one of {known}, not {shown(reason)}") from None
 
 
 _COMPLETED = Cause(Outcome.COMPLETE, WORKER)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
 
-from outlast.domain.names import checked_name, checked_whole
+from outlast.domain.names import checked_name, checked_names, checked_queues, checked_whole
 from outlast.domain.record import record
 from outlast.errors import InvalidInput, OutlastError
 from outlast.store.records import MAX_KINDS
@@ -50,14 +50,11 @@ def checked_options(
     shutdown_seconds: float,
 ) -> WorkerOptions:
     """The same, refused in one sentence where it makes no sense."""
-    names = (queues,) if isinstance(queues, str) else tuple(dict.fromkeys(queues))
-    if not names:
-        raise InvalidInput("queues must name at least one queue")
     return WorkerOptions(
         name=None if name is None else checked_name(name, "name"),
         concurrency=checked_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY),
-        queues=tuple(checked_name(queue, "queue") for queue in names),
-        kinds=None if kinds is None else tuple(checked_name(kind, "kind") for kind in kinds),
+        queues=checked_queues(queues, "queues"),
+        kinds=None if kinds is None else checked_names(kinds, "kinds"),
         prefetch=checked_whole(prefetch, "prefetch", 0, MAX_PREFETCH),
         shutdown_seconds=shutdown_seconds,
     )

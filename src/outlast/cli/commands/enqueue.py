@@ -64,7 +64,7 @@ def _parsed(text: str | None) -> Any:
         text = sys.stdin.read()
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(
             f"the payload is not JSON ({error}); quote it for the shell, or use --arg NAME=VALUE"
         ) from None
@@ -85,7 +85,7 @@ def _by_name(arguments: tuple[str, ...]) -> dict[str, Any]:
 def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import apsw
 
+from outlast.domain.shown import shown
 from outlast.errors import InvalidInput, OutlastError
 from outlast.logs import logger
 from outlast.probes import probe
@@ -26,7 +27,7 @@ def flush(connection: apsw.Connection, mode: str) -> FlushResult:
     A truncating flush that succeeds answers 0 of 0, so a passive pass counts the frames first.
     """
     if mode not in MODES:
-        raise InvalidInput(f"flush mode must be one of {', '.join(MODES)}, not {mode!r}")
+        raise InvalidInput(f"flush mode must be one of {', '.join(MODES)}, not {shown(mode)}")
     probe("flush.begun")
     first = _pass(connection, "flush_passive")
     probe("flush.counted")
