@@ -9,6 +9,11 @@ Values = dict[str, Any]
 
 ROWS_AT_ONCE = 128
 
+KEPT_OUT = (
+    "a trigger of another program keeps tasks from being stored; remove it, for instance by"
+    " DROP TRIGGER, or enqueue what it lets pass"
+)
+
 
 def chunks(count: int) -> Iterator[slice]:
     """Parts of so many rows at most, each of which is one statement.
@@ -77,15 +82,15 @@ class Transaction(Protocol):
         """Run a statement; returns how many rows it changed."""
         ...
 
-    def run_row(self, name: str, row: Row) -> None:
-        """Insert one row, bound in the order of the text."""
+    def run_row(self, name: str, row: Row) -> int:
+        """Insert one row, bound in the order of the text; returns how many were inserted."""
         ...
 
     def run_rows(self, name: str, rows: Iterable[Row]) -> int:
         """Insert or change rows, many with each statement; returns how many were changed."""
         ...
 
-    def run_rows_at_once(self, name: str, rows: Sequence[Row], first: Row = ()) -> None:
+    def run_rows_at_once(self, name: str, rows: Sequence[Row], first: Row = ()) -> int:
         """The same with one statement; `first` is bound before the rows, and stands for all."""
         ...
 

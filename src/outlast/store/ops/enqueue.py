@@ -5,11 +5,11 @@ from itertools import chain
 from operator import itemgetter
 
 from outlast.clock import Instant
-from outlast.errors import IdempotencyConflict, InvalidInput
+from outlast.errors import IdempotencyConflict, InvalidInput, StoreError
 from outlast.probes import probe
 from outlast.store.new_tasks import AlikeTasks, Key, NewTask
 from outlast.store.records import Trace
-from outlast.store.transaction import ROWS_AT_ONCE, Row, Transaction, chunks
+from outlast.store.transaction import KEPT_OUT, ROWS_AT_ONCE, Row, Transaction, chunks
 
 INLINE_BYTES = 2048
 
@@ -87,12 +87,11 @@ def as_statement(
 def _insert(tx: Transaction, new: Sequence[Row]) -> None:
     """Rows as NewTask has them, with anything in place of a key."""
 
-    def insert(part: slice) -> None:
+    def insert(part: slice) -> int:
         rows = new[part]
         if len(rows) == 1 and len(rows[0][5] or "") <= SURELY_INLINE:
-            tx.run_row("add_task", rows[0])
-        else:
-            tx.run_rows_at_once("add_tasks", rows, (INLINE_BYTES,))
+            return tx.run_row("add_task", rows[0])
+        return tx.run_rows_at_once("add_tasks", rows, (INLINE_BYTES,))
 
     _insert_in_parts(tx, len(new), insert, lambda: list(map(_ID_OF, new)))
     if list(map(_NOT_BEFORE_OF, new)).count(None) < len(new):
@@ -104,9 +103,9 @@ def _insert_alike(tx: Transaction, new: AlikeTasks) -> None:
     """What they share is bound once for each statement."""
     shared = (INLINE_BYTES, *new.template[1:4], *new.template[7:11])
 
-    def insert(part: slice) -> None:
+    def insert(part: slice) -> int:
         rows = list(zip(new.ids[part], new.payloads[part], new.sums[part], strict=True))
-        tx.run_rows_at_once("add_alike_tasks", rows, shared)
+        return tx.run_rows_at_once("add_alike_tasks", rows, shared)
 
     _insert_in_parts(tx, len(new), insert, lambda: new.ids)
     if new.template.not_before_ms is not None:
@@ -115,17 +114,18 @@ def _insert_alike(tx: Transaction, new: AlikeTasks) -> None:
 
 
 def _insert_in_parts(
-    tx: Transaction, count: int, insert: Callable[[slice], None], ids: Callable[[], Sequence[str]]
+    tx: Transaction, count: int, insert: Callable[[slice], int], ids: Callable[[], Sequence[str]]
 ) -> None:
     """Many with each statement; an id that is taken is named."""
     inserted = 0
     try:
         for part in chunks(count):
-            inserted = part.start
-            insert(part)
+            inserted += insert(part)
     except tx.constraint_error as error:
         _refuse_twin(tx, ids()[inserted:], error)
         raise
+    if inserted != count:
+        raise StoreError(KEPT_OUT)
 
 
 def _add_large(tx: Transaction, ids: Iterable[str], texts: Sequence[str | None]) -> None:

@@ -75,19 +75,19 @@ class SqliteTransaction:
         self._cursor.execute(sql(name), values).fetchall()
         return self.connection.changes()
 
-    def run_row(self, name: str, row: Row) -> None:
-        """Insert one row, bound in the order of the text."""
+    def run_row(self, name: str, row: Row) -> int:
+        """Insert one row, bound in the order of the text; returns how many were inserted."""
         self._cursor.execute(shortened(name), row)
+        return self.connection.changes()
 
     def run_rows(self, name: str, rows: Iterable[Row]) -> int:
         """Insert or change rows, many with each statement; returns how many were changed."""
         listed, changed = list(rows), 0
         for part in chunks(len(listed)):
-            self.run_rows_at_once(name, listed[part])
-            changed += self.connection.changes()
+            changed += self.run_rows_at_once(name, listed[part])
         return changed
 
-    def run_rows_at_once(self, name: str, rows: Sequence[Row], first: Row = ()) -> None:
+    def run_rows_at_once(self, name: str, rows: Sequence[Row], first: Row = ()) -> int:
         """The same with one statement; `first` is bound before the rows, and stands for all.
 
         Its rows may be more than these: what is told of nothing must change nothing.
@@ -96,6 +96,7 @@ class SqliteTransaction:
         size = _SIZES[bisect_left(_SIZES, count)]
         nothing = repeat(None, (size - count) * len(rows[0]))
         self._cursor.execute(rows_of(name, size), (*first, *chain.from_iterable(rows), *nothing))
+        return self.connection.changes()
 
     def run_many(self, name: str, values: Iterable[Values] | Iterable[Row]) -> None:
         """Run a statement once for each set of values; rows are bound in the order of the text."""

@@ -19,6 +19,7 @@ from outlast.store.sqlite.readers import Closed, immortalize
 from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.sqlite.wal import flush
 from outlast.store.sqlite.write_gate import Patience, WriteGate, stalled
+from outlast.store.transaction import KEPT_OUT
 
 log = logger("outlast.store")
 
@@ -116,7 +117,7 @@ class Writer:
     def _is_one_statement(self, batch: Batch, began_at: float) -> bool:
         """Whether the batch is done by one statement, which is a transaction by itself.
 
-        An error before the commit is sent means that nothing is stored, and the usual way is taken
+        Where nothing is stored, be it by an error before the commit is sent, the usual way is taken
         from its beginning: it waits for a busy store, and has the words for each member's error.
         """
         statement = None if probes.is_armed else _one_statement(batch)
@@ -125,9 +126,13 @@ class Writer:
         name, rows, first, answers = statement
         try:
             if len(rows) == 1:
-                self.tx.run_row(name, rows[0])
+                inserted = self.tx.run_row(name, rows[0])
             else:
-                self.tx.run_rows_at_once(name, rows, first)
+                inserted = self.tx.run_rows_at_once(name, rows, first)
+            if inserted == 0:
+                batch.commit_sent = False
+            elif inserted < len(rows):
+                batch.conclude(StoreError(KEPT_OUT))
         except StoreError:
             raise
         except Exception as error:
