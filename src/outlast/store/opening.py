@@ -152,7 +152,7 @@ class Registry:
 
     def close_at_exit(self, was_interrupted: bool) -> None:
         """The interpreter ends and somebody forgot to close."""
-        for store in self._serving.values():
+        for store in list(self._serving.values()):
             try:
                 store.close_at_exit(SystemClock().now(), was_interrupted, FORK_PATIENCE_SECONDS)
             except Exception as error:
