@@ -1,16 +1,22 @@
 """What every experiment is given and what it gives back."""
 
+import logging
 import re
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 _UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 100
+
+
+class Broken(Exception):
+    """A promise was seen broken; the words of it."""
 
 
 class Finding:
@@ -56,6 +62,12 @@ class Plan:
         limit = self.seconds if self.seconds is not None else otherwise_seconds
         return limit is not None and self.elapsed_seconds() >= limit
 
+    def found(self, case: str, paths: Iterable[Path], broken: Iterable[object]) -> "list[Finding]":
+        """A finding for each thing that was broken in a case, with the evidence of all."""
+        words = [str(one) for one in broken]
+        evidence = self.keep_evidence(case, paths, broken="\n".join(words)) if words else None
+        return [Finding(one, case, evidence) for one in words]
+
     def keep_evidence(self, case: str, paths: Iterable[Path], **texts: str) -> Path | None:
         """Copy files and write texts into a folder of that case; None if nothing is kept."""
         if self.keep is None:
@@ -74,7 +86,7 @@ class Plan:
     def _copy(self, folder: Path, paths: Iterable[Path], texts: dict[str, str]) -> None:
         for path in paths:
             if path.is_dir():
-                shutil.copytree(path, folder / path.name, ignore=_no_files, dirs_exist_ok=True)
+                shutil.copytree(path, folder / path.name, ignore=no_files, dirs_exist_ok=True)
             elif path.exists():
                 shutil.copy(path, folder / path.name)
         for name, text in texts.items():
@@ -82,10 +94,24 @@ class Plan:
                 file.write(text.rstrip("\n") + "\n")
 
 
-def _no_files(folder: str, names: list[str]) -> list[str]:
+def no_files(folder: str, names: list[str]) -> list[str]:
     """Sockets and the like, which cannot be copied."""
     paths = {name: Path(folder, name) for name in names}
     return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Deaths and recoveries by the hundred are what is wanted here, and nothing to warn of."""
+    log, nowhere = logging.getLogger("outlast"), logging.NullHandler()
+    level = log.level
+    log.addHandler(nowhere)
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(nowhere)
 
 
 @dataclass(slots=True)

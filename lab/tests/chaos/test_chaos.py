@@ -149,11 +149,11 @@ def test_a_case_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_time_is_shared_out_in_rounds(tmp_path: Path) -> None:
-    assert list(running.Rounds(Plan(tmp_path, cases=3))) == [(1, 8.0), (2, 8.0), (3, 8.0)]
-    number, seconds = next(iter(running.Rounds(Plan(tmp_path, seconds=5))))
+    assert list(running.rounds(Plan(tmp_path, cases=3))) == [(1, 8.0), (2, 8.0), (3, 8.0)]
+    number, seconds = next(iter(running.rounds(Plan(tmp_path, seconds=5))))
     assert number == 1
     assert 4 <= seconds <= 5
-    assert [number for number, _ in running.Rounds(Plan(tmp_path, seconds=0))] == [1]
+    assert [number for number, _ in running.rounds(Plan(tmp_path, seconds=0))] == [1]
 
 
 def found_in_some_round(

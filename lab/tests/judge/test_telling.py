@@ -68,14 +68,16 @@ def test_two_who_tell_one_name_at_once_are_seen() -> None:
 
 
 def _stream(**parts: Any) -> Stored:
-    return Stored(counters={"transitions": 9, "tasks": 0}, **parts)
+    whole = {"positions": list(range(1, 10))}
+    return Stored(counters={"transitions": 9, "tasks": 0}, **(whole | parts))
 
 
 @pytest.mark.parametrize(
     ("stored", "fault"),
     [
-        (_stream(positions=[1, 2, 2]), "two things"),
-        (_stream(positions=[10]), "positions again"),
+        (_stream(positions=[*range(1, 10), 2]), "two things"),
+        (_stream(positions=[*range(1, 11)]), "positions again"),
+        (_stream(positions=[*range(1, 9)]), "has left positions [9] empty"),
         (_stream(paused={"q"}), "differs about queue 'q', which is paused"),
         (
             _stream(events=[StoredEvent(1, "queue.paused", None, None, '{"queue": "q"}')]),

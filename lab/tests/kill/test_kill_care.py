@@ -13,6 +13,8 @@ from outlast_lab.experiment import Plan
 from outlast_lab.experiments.kill import judging, run, sweep, workers
 from outlast_lab.experiments.kill.stage import Stage
 from outlast_lab.judge.foreign_reader import Stored, foreign_stored
+from outlast_lab.record.grouping import await_that
+from outlast_lab.stage.process_table import has_ended
 from tests.support.kill_room import a_room
 
 
@@ -51,8 +53,8 @@ def test_an_interrupted_stage_ends_at_once_with_the_actor_it_waits_for(tmp_path:
     stage.server.tell("victim producer", database, record, 0.5)
     _, (_, pid) = stage.server.hear()
     stage.close(at_once=True)
-    workers.await_that(lambda: workers._has_ended(pid))
-    assert workers._has_ended(pid)
+    await_that(lambda: has_ended(pid))
+    assert has_ended(pid)
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, *seen: list[int]) -> None:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import pytest
 
 from lab.tests.planted import planted
-from outlast_lab.experiments.kill.judging import foreign, overcharged, troubles_of_going_on, unfair
+from outlast_lab.experiments.kill.judging import overcharged, troubles_of_going_on, unfair
 from outlast_lab.experiments.kill.stage import Rehearsal
 from outlast_lab.experiments.kill.state import state_of
 from outlast_lab.experiments.kill.sweep import differences
+from outlast_lab.judge.foreign_reader import copied_stored
 from outlast_lab.record.history import History
 from outlast_lab.record.scenarios import founded
 from outlast_lab.record.set_clock import SetClock
@@ -113,14 +114,14 @@ def test_a_row_more_or_less_than_was_committed_is_a_difference(store: Path) -> N
 
 
 def test_a_task_that_recovery_charges_without_a_holder_is_told(store: Path) -> None:
-    found, then = foreign(store), foreign(store)
+    found, then = copied_stored(store), copied_stored(store)
     assert list(overcharged(found, then)) == []
     then.tasks["t-3"] = then.tasks["t-3"]._replace(recovery_count=1)
     assert list(overcharged(found, then)) == ["t-3 was pending and was charged 1 recoveries"]
 
 
 def test_a_task_that_was_final_and_is_something_else_after_going_on_is_told(store: Path) -> None:
-    found = foreign(store)
+    found = copied_stored(store)
     found.tasks["t-3"] = found.tasks["t-3"]._replace(status="cancelled")
     found.tasks["t-99"] = found.tasks["t-3"]._replace(id="t-99")
     told = troubles_of_going_on(store, found, SetClock(2))
@@ -129,4 +130,4 @@ def test_a_task_that_was_final_and_is_something_else_after_going_on_is_told(stor
 
 
 def test_nobody_is_unfairly_charged_when_nothing_was_held(store: Path) -> None:
-    assert list(unfair(History(), foreign(store), foreign(store))) == []
+    assert list(unfair(History(), copied_stored(store), copied_stored(store))) == []

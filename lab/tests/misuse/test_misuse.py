@@ -7,9 +7,8 @@ import pytest
 from lab.tests.planted import planted
 from outlast.errors import InvalidInput
 from outlast_lab.experiment import Plan
-from outlast_lab.experiments import misuse
+from outlast_lab.experiments.misuse import running
 from outlast_lab.experiments.misuse.cases import CASES
-from outlast_lab.experiments.misuse.running import Theatre
 from tests.support.children import Child
 
 SHARES = 8
@@ -20,16 +19,11 @@ SHARES = 8
 @pytest.mark.parametrize("share", range(SHARES))
 def test_misuse_is_refused_or_harmless(tmp_path: Path, share: int) -> None:
     names = list(CASES)[share::SHARES]
-    theatre = Theatre(Plan(tmp_path, keep=tmp_path / "kept"), len(names))
-    try:
-        for name in names:
-            theatre.play(name)
-    finally:
-        theatre.close()
-    assert theatre.found == []
-    assert theatre.played + len(theatre.notes) == len(names)
+    findings = running.play(Plan(tmp_path, keep=tmp_path / "kept"), names, 1)
+    assert findings.violations == []
+    assert findings.cases + len(findings.notes) == len(names)
     # What a machine may forbid; everything else can be tried everywhere.
-    assert {note.partition(": ")[0] for note in theatre.notes} <= {"place", "stranger"}
+    assert {note.partition(": ")[0] for note in findings.notes} <= {"place", "stranger"}
 
 
 def test_every_case_says_what_must_happen() -> None:
@@ -40,10 +34,10 @@ def test_every_case_says_what_must_happen() -> None:
 
 
 def test_the_seed_decides_the_order_and_a_case_can_be_repeated(tmp_path: Path) -> None:
-    findings = misuse.run(Plan(tmp_path, case="by hand: a token is raised"))
+    findings = running.run(Plan(tmp_path, case="by hand: a token is raised"))
     assert (findings.cases, findings.violations, findings.notes) == (1, [], [])
     with pytest.raises(InvalidInput, match=r"no case 'nonsense' of misuse; one reads '.+: .+'"):
-        misuse.run(Plan(tmp_path, case="nonsense"))
+        running.run(Plan(tmp_path, case="nonsense"))
 
 
 def test_one_case_of_each_kind_is_played_when_the_time_is_up_at_once(
@@ -52,7 +46,7 @@ def test_one_case_of_each_kind_is_played_when_the_time_is_up_at_once(
     few = {name: case for name, case in CASES.items() if name.startswith(("by hand", "journal"))}
     monkeypatch.setattr("outlast_lab.experiments.misuse.running.CASES", few)
     monkeypatch.setattr("outlast_lab.experiments.misuse.running.AT_ONCE", 1)
-    findings = misuse.run(Plan(tmp_path, seconds=0))
+    findings = running.run(Plan(tmp_path, seconds=0))
     assert (findings.cases, findings.violations) == (2, [])
     assert findings.figures["cases played"] == f"2 of {len(few)}"
 

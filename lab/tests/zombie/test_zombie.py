@@ -26,7 +26,7 @@ def _each_verb_after_each_state(share: int) -> list[Case]:
     return [case for case in chosen if case.meanwhile in states]
 
 
-@pytest.mark.proves("TST-37")
+@pytest.mark.proves("TST-37", "CLM-04")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_every_write_of_a_zombie_is_refused_and_changes_nothing(tmp_path: Path, share: int) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from outlast_lab.experiment import Plan
+from outlast_lab.experiment import Broken, Plan
 from outlast_lab.experiments.zombie import inside, matrix, running, working
 from outlast_lab.experiments.zombie.cases import BEFORE_WRITING, WITH_A_LIVE_ONE, Case
-from outlast_lab.experiments.zombie.matrix import Refuted
 from outlast_lab.experiments.zombie.meanwhile import Stage
 from outlast_lab.judge.row_rules import Violation
 from outlast_lab.stage.actors import Actor, Company
@@ -31,7 +30,7 @@ def test_after_a_finding_the_rest_is_played_and_nothing_twice(
     def play(stage: Stage, case: Case, task_id: str) -> None:
         seen.append(case)
         if len(seen) in (2, 7):
-            raise Refuted("something")
+            raise Broken("something")
 
     monkeypatch.setattr(matrix, "_play", play)
     monkeypatch.setattr(Plan, "elapsed_seconds", lambda self: len(seen))

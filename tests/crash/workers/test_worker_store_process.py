@@ -21,9 +21,7 @@ from tests.crash.workers.working import (
     stopped_between_writes,
     until,
 )
-from tests.support.foreign import foreign_rows
 
-TASKS = 300
 SHORT = {"lease_seconds": 1}
 # Long enough for a busy machine to return a result before its lease ends.
 LATE = {"lease_seconds": 4}
@@ -63,26 +61,6 @@ def test_a_worker_whose_store_process_is_killed_goes_on_with_another(database: P
         assert not worker.has_left("begun", "t", 2)
         assert not worker.has_left("cancelled", "t")
         assert _ended_politely(worker)["completed"] == 2
-    assert_history_is_sound(database, {})
-
-
-@pytest.mark.slow
-def test_store_processes_killed_under_load_lose_nothing_and_nothing_runs_twice(
-    database: Path,
-) -> None:
-    with Outlast(database) as app:
-        app.enqueue_many("quick", [{"seconds": 0.003}] * TASKS)
-    with WorkerChild(database, concurrency=2) as worker, looking(database) as app:
-        for part in (1, 2, 3):
-            enough = part * TASKS // 5
-            until(lambda enough=enough: app.counts()["completed"] > enough, "nothing is done")  # type: ignore[misc]
-            os.kill(worker.store_process(), signal.SIGKILL)
-        until(lambda: app.counts()["completed"] == TASKS, "the rest is not done")
-        tally = _ended_politely(worker)
-    assert tally["completed"] == TASKS
-    assert tally["lost"] == 0
-    charged = "SELECT count(*) FROM tasks WHERE attempt <> 1 OR recovery_count > 0"
-    assert foreign_rows(database, charged) == [[0]]
     assert_history_is_sound(database, {})
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast, WorkerInfo
-from outlast.host import file_locks, proc_files, processes
+from outlast.host import file_locks, processes
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
+from outlast_lab.stage.process_table import has_ended, store_process_below
 from tests.crash.workers.worker_side import folder_beside, leave
 from tests.store.hand import Hand
 from tests.support.children import Child
@@ -40,7 +41,7 @@ class WorkerChild(Child):
 
     def store_process(self) -> int:
         """The pid of its store process; waits for one."""
-        pid: int = until(lambda: store_process_of(self.pid), "there is no store process")
+        pid: int = until(lambda: store_process_below(self.pid), "there is no store process")
         return pid
 
     def begun(self, task_id: str, attempt: int = 1) -> str:
@@ -90,20 +91,9 @@ def until(found: Callable[[], Any], what: str) -> Any:
     return answer
 
 
-def store_process_of(pid: int) -> int | None:
-    """A worker's store process as the kernel knows it: the child that runs that program."""
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (proc_files.read_text(f"{thread}/children") or "").split():
-            command = proc_files.read_text(f"/proc/{child}/cmdline") or ""
-            if "outlast.app.store_process_main" in command and lives(int(child)):
-                return int(child)
-    return None
-
-
 def lives(pid: int) -> bool:
     """Whether there is such a process that is more than a corpse."""
-    found = processes.process_stat(pid)
-    return found is not None and found[0] not in "ZX"
+    return not has_ended(pid)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from outlast_lab.experiment import Experiment
 
 
 class Entry(NamedTuple):
-    """The folder of an experiment, and what it does in a few words."""
+    """The module of an experiment, and what it does in a few words."""
 
-    folder: str
+    module: str
     title: str
 
 
@@ -17,14 +17,14 @@ EXPERIMENTS = {
     "power": Entry("power", "Power fails at every point; every legal disk is judged."),
     "io": Entry("io_faults", "Reads, writes and syncs fail; disks are full."),
     "kill": Entry("kill", "SIGKILL at every named point and at random moments."),
-    "zombie": Entry("zombie", "Stopped holders come back after others took over."),
-    "chaos": Entry("chaos", "Many processes are killed, stopped and restarted."),
-    "clock": Entry("clock", "Clocks are set, namespaced, frozen."),
-    "misuse": Entry("misuse", "Second copies, forks, removed files, foreign files."),
+    "zombie": Entry("zombie.running", "Stopped holders come back after others took over."),
+    "chaos": Entry("chaos.running", "Many processes are killed, stopped and restarted."),
+    "clock": Entry("clock.running", "Clocks are set, namespaced, frozen."),
+    "misuse": Entry("misuse.running", "Second copies, forks, removed files, foreign files."),
     "model": Entry("model", "A seeded simulator checks every step by a model."),
 }
 
 
 def experiment(name: str) -> Experiment:
     """The module of an experiment."""
-    return cast(Experiment, import_module(f"{__name__}.{EXPERIMENTS[name].folder}"))
+    return cast(Experiment, import_module(f"{__name__}.{EXPERIMENTS[name].module}"))

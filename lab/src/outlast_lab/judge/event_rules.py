@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from outlast_lab.judge.foreign_reader import Stored
+from outlast_lab.judge.recovery_rules import is_whole
 
 
 def stream_faults(stored: Stored) -> Iterator[str]:
@@ -21,6 +22,10 @@ def stream_faults(stored: Stored) -> Iterator[str]:
     last = max(places, default=0)
     if (counter := stored.counters.get("transitions", 0)) < last:
         yield f"will use positions again: its counter is {counter}, its last position {last}"
+    # Only with a task that was removed, places become empty again.
+    empty = sorted(set(range(1, counter + 1)) - places.keys())
+    if empty and is_whole(stored):
+        yield f"has left positions {empty[:3]} empty"
     yield from _of_queues(stored)
     yield from _of_takes(stored)
 

@@ -5,15 +5,15 @@ which must never touch a store inside a process that has it open. So a store tha
 open is copied and read in another process; only files that are nobody's are read in this one.
 """
 
-import json
+import pickle
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -213,31 +213,38 @@ class Stored:
 def read_stored(path: Path | str, with_content: bool = False) -> Stored:
     """Read a file that nobody in this process has open; it may be changed by being opened."""
     uri = f"{Path(path).absolute().as_uri()}?mode=rw"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as one:
-        return told_by(lambda query: one.execute(query).fetchall(), with_content)
+    try:
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as one:
+
+            def fetch(query: str) -> Rows:
+                return one.execute(query).fetchall()
+
+            bare = bare_rows(fetch) if with_content else Stored(faults=_faults(fetch))
+            stored = content_of(fetch)
+    except sqlite3.DatabaseError as error:
+        return Stored(faults={UNREADABLE: [[str(error)]]})
+    stored.content, stored.faults = bare.content, bare.faults
+    return stored
 
 
-def copied_stored(path: Path, with_content: bool = False) -> Stored:
-    """Read a copy of a file that nobody in this process has open, and leave the file as it is."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+@contextmanager
+def copied(path: Path, elsewhere: str | None = None) -> Iterator[Path]:
+    """A copy of database and log that a foreign tool may open and change.
+
+    What a dead process left must still be there for Outlast to deal with. Nobody in this process
+    may have the store open, for a copy would drop the locks.
+    """
+    with tempfile.TemporaryDirectory(dir=elsewhere or path.parent) as folder:
         for name in (path.name, f"{path.name}-wal"):
             with suppress(FileNotFoundError):
                 shutil.copy(path.with_name(name), Path(folder) / name)
-        try:
-            return read_stored(Path(folder) / path.name, with_content)
-        except sqlite3.DatabaseError as error:
-            return _unreadable(error)
+        yield Path(folder) / path.name
 
 
-def told_by(fetch: Fetch, with_content: bool = False) -> Stored:
-    """The content and the faults, as a function tells them that runs queries."""
-    try:
-        bare = bare_rows(fetch) if with_content else Stored(faults=_faults(fetch))
-        stored = content_of(fetch)
-    except sqlite3.DatabaseError as error:
-        return _unreadable(error)
-    stored.content, stored.faults = bare.content, bare.faults
-    return stored
+def copied_stored(path: Path, with_content: bool = False, elsewhere: str | None = None) -> Stored:
+    """Read a copy and leave the file as it is; where there is none, nothing is stored."""
+    with copied(path, elsewhere) as copy:
+        return read_stored(copy, with_content) if copy.exists() else Stored()
 
 
 def bare_rows(fetch: Fetch) -> Stored:
@@ -246,10 +253,6 @@ def bare_rows(fetch: Fetch) -> Stored:
     return Stored(
         content={name: fetch(_ALL_OF + f'"{name}"') for name in names}, faults=_faults(fetch)
     )
-
-
-def _unreadable(error: sqlite3.DatabaseError) -> Stored:
-    return Stored(faults={UNREADABLE: [[str(error)]]})
 
 
 def _tables(fetch: Fetch) -> set[str]:
@@ -300,51 +303,20 @@ _SOUND: tuple[Rows, ...] = ([], [["ok"]])
 
 def foreign_stored(path: Path, with_content: bool = False) -> Stored:
     """Read a copy of database and log in another process, whoever has the store open."""
-    arguments = [sys.executable, "-c", _PROGRAM, str(path), json.dumps(_queries())]
-    done = subprocess.run(
-        arguments, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
-    )
+    arguments = [sys.executable, "-c", _PROGRAM, str(path), "content" if with_content else ""]
+    done = subprocess.run(arguments, capture_output=True, timeout=_PATIENCE_SECONDS, check=False)
     if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:]
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return Stored(faults={UNREADABLE: [last]})
-    told = json.loads(done.stdout)
-
-    def fetch(query: str) -> Rows:
-        if query not in told:
-            raise KeyError(query)
-        return [tuple(row) for row in told[query]]
-
-    return told_by(fetch, with_content)
+    stored: Stored = pickle.loads(done.stdout)
+    return stored
 
 
-def _queries() -> list[str]:
-    return [
-        "SELECT name FROM sqlite_schema WHERE type = 'table'",
-        TASKS, MOVES, CHECKPOINTS, KEYS, PAUSED, LOCKS, LOCK_TOKEN, POSITIONS, EVENTS, EVENT_TASKS,
-        COUNTERS, CURSORS, AUDIT, RUNS, MOVED_BY_RUNS, WORKERS,
-        "PRAGMA integrity_check", "PRAGMA foreign_key_check",
-    ]  # fmt: skip
-
-
-# The queries that fail for want of a table are not asked for either: told_by() looks first. What
-# is no text, number or null cannot pass through JSON and stands in no table of ours.
+# The copy lies elsewhere, for whoever has the store open may look at its folder.
 _PROGRAM = """
-import json, os, shutil, sqlite3, sys, tempfile
-queries = json.loads(sys.argv[2])
-told = {}
-with tempfile.TemporaryDirectory() as folder:
-    for name in (sys.argv[1], sys.argv[1] + "-wal"):
-        if os.path.exists(name):
-            shutil.copy(name, os.path.join(folder, os.path.basename(name)))
-    copy = os.path.join(folder, os.path.basename(sys.argv[1]))
-    connection = sqlite3.connect(copy, isolation_level=None)
-    tables = [name for (name,) in connection.execute(queries[0])]
-    for query in queries + [f'SELECT * FROM "{name}"' for name in tables]:
-        try:
-            told[query] = connection.execute(query).fetchall()
-        except sqlite3.OperationalError as error:
-            if "no such table" not in str(error):
-                raise
-    connection.close()
-print(json.dumps(told, default=repr))
+import pickle, sys, tempfile
+from pathlib import Path
+from outlast_lab.judge.foreign_reader import copied_stored
+found = copied_stored(Path(sys.argv[1]), bool(sys.argv[2]), tempfile.gettempdir())
+sys.stdout.buffer.write(pickle.dumps(found))
 """

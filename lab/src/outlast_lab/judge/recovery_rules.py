@@ -36,7 +36,6 @@ def objections(stored: Stored) -> Iterator[Objection]:
     """Everything that is odd about the record; nothing where there is none yet."""
     if stored.runs is None:
         return
-    yield from _of_the_stream(stored)
     yield from _of_runs(stored, stored.runs)
     yield from _of_runs_at_once(stored)
     yield from _of_moves_by_runs(stored)
@@ -47,24 +46,6 @@ def objections(stored: Stored) -> Iterator[Objection]:
 def is_whole(stored: Stored) -> bool:
     """Whether no task was ever removed: with a task its moves go."""
     return stored.counters.get("tasks", 0) == len(stored.tasks)
-
-
-def _of_the_stream(stored: Stored) -> Iterator[Objection]:
-    """Events and moves are drawn from one counter: no place is taken twice, and none is left out.
-
-    Only with a task that was removed, places become empty again.
-    """
-    places = Counter(move.pos for moves in stored.moves.values() for move in moves)
-    places.update(event.pos for event in stored.events)
-    last = stored.counters.get("transitions", 0)
-    taken_twice = sorted(pos for pos, count in places.items() if count > 1)
-    if taken_twice:
-        yield "stream", "", f"places taken twice: {taken_twice[:5]}"
-    if places and max(places) > last:
-        yield "stream", "", f"place {max(places)} is taken, and the counter stands at {last}"
-    empty = sorted(set(range(1, last + 1)) - set(places))
-    if empty and is_whole(stored):
-        yield "stream", "", f"places left empty: {empty[:5]}"
 
 
 def _of_runs(stored: Stored, runs: Mapping[int, StoredRun]) -> Iterator[Objection]:

@@ -1,23 +1,11 @@
 """The clock of lives: it stands where it is set, so that two runs write the same rows."""
 
-from outlast.clock import Instant
-from outlast.domain.duration import Duration, duration_ms
+from outlast.testing.clock import ManualClock
 
 
-class SetClock:
-    """A clock that stands where it is set."""
+class SetClock(ManualClock):
+    """A clock that stands still, so many days after the first of all lives."""
 
     def __init__(self, days: int = 0) -> None:
-        self._utc_ms = 1_800_000_000_000
-        self._mono_ms = 1_000_000
+        super().__init__()
         self.advance(days * 86_400)
-
-    def now(self) -> Instant:
-        """The moment it was last set to."""
-        return Instant(self._utc_ms, self._mono_ms)
-
-    def advance(self, duration: Duration) -> None:
-        """Let time pass."""
-        ms = duration_ms(duration, "duration")
-        self._utc_ms += ms
-        self._mono_ms += ms

@@ -8,11 +8,9 @@ own pid, locks and incarnation costs some milliseconds instead of the start of a
 import logging
 import mmap
 import os
-import shutil
 import signal
 import socket
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +25,7 @@ from outlast.clock import Clock, Instant, SystemClock
 from outlast.host import proc_files, processes
 from outlast.settings import Settings
 from outlast_lab.experiments.clock.wall_clock import reach_second_processes
-from outlast_lab.judge.foreign_reader import Rows, read_stored
+from outlast_lab.judge.foreign_reader import Rows, copied_stored
 from outlast_lab.record.history import ANSWERED, LEFT, Line, LineFile
 from outlast_lab.record.recorder import Witness
 from outlast_lab.stage.forks import ready_to_fork
@@ -190,10 +188,6 @@ class Actor:
         self._passed.clear()
         probes.arm(self._passes)
 
-    def passes_by(self) -> list[str]:
-        """The points that were passed since."""
-        return self._passed
-
     def _passes(self, point: str) -> None:
         if self._stops_at is None:
             return
@@ -215,7 +209,7 @@ class Actor:
 
     def changes(self, path: str) -> list[list[Any]]:
         """The rows that are not as they were when this was last asked: table, number, columns."""
-        before, self._content = self._content, _content(path)
+        before, self._content = self._content, copied_stored(Path(path), with_content=True).content
         return [
             [table, row]
             for table in sorted(before.keys() | self._content.keys())
@@ -225,16 +219,6 @@ class Actor:
 
 def _matches(point: str, wanted: str) -> bool:
     return point == wanted or (wanted.startswith("*.") and point.endswith(wanted[1:]))
-
-
-def _content(path: str) -> dict[str, Rows]:
-    """The rows of a copy, read by the standard library's SQLite."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = os.path.join(folder, "copy.db")
-        for end in ("", "-wal"):
-            if os.path.exists(path + end):
-                shutil.copy(path + end, copy + end)
-        return read_stored(copy, with_content=True).content
 
 
 def _differences(before: Rows, after: Rows) -> list[Any]:

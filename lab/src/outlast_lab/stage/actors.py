@@ -19,6 +19,12 @@ from typing import Any, Self, TypeVar
 
 from outlast.host import proc_files
 from outlast_lab.stage.fork_server import ForkServer, Lost
+from outlast_lab.stage.process_table import (
+    STANDING_STILL,
+    descendants,
+    states_of,
+    store_process_below,
+)
 from outlast_lab.stage.wire import RAISES, Wire
 
 PATIENCE_SECONDS = 30.0
@@ -138,19 +144,12 @@ def _pidfd(pid: int) -> int:
 def await_stop_of(pid: int) -> None:
     """Wait until every thread of a process stands still."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while not _stands_still(pid):
+    while not (states := states_of(pid)) <= STANDING_STILL:
         if time.monotonic() > until:
             raise NoAnswer(f"process {pid} does not stop")
         time.sleep(_LOOK_SECONDS)
-
-
-def _stands_still(pid: int) -> bool:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except FileNotFoundError:
-        raise NoAnswer(f"process {pid} has ended") from None
-    found = [proc_files.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
-    return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in found)
+    if not states:
+        raise NoAnswer(f"process {pid} has ended")
 
 
 @contextmanager
@@ -241,7 +240,7 @@ class Company:
 
     def _seen_from_here(self, pid: int) -> int:
         """The pid by which this process knows an actor of a company with pids of its own."""
-        for one in _descendants_of_who_may_be_gone(self._server.pid):
+        for one in descendants(self._server.pid):
             status = proc_files.read_text(f"/proc/{one}/status") or ""
             for line in status.splitlines():
                 name, *pids = line.split()
@@ -278,27 +277,12 @@ def played_at_once(
             raise
 
 
-def _descendants_of_who_may_be_gone(pid: int) -> Iterator[int]:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        yield from _descendants(pid)
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        for child in (proc_files.read_text(f"/proc/{pid}/task/{thread}/children") or "").split():
-            yield int(child)
-            yield from _descendants_of_who_may_be_gone(int(child))
-
-
 def store_process_of(worker_pid: int) -> int:
     """The process that claims and settles for a worker; waits until there is one."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
-        for pid in _descendants_of_who_may_be_gone(worker_pid):
-            if "outlast.app.store_process_main" in (
-                proc_files.read_text(f"/proc/{pid}/cmdline") or ""
-            ):
-                return pid
+        if (pid := store_process_below(worker_pid)) is not None:
+            return pid
         time.sleep(_LOOK_SECONDS)
     raise NoAnswer(f"worker {worker_pid} has no store process")
 

@@ -24,7 +24,9 @@ def as_many_as_processors(at_most: int) -> int:
 class Pool:
     """Fork servers that can all do the same; they are started one by one, and ended here."""
 
-    def __init__(self, servers: Iterable[ForkServer]) -> None:
+    def __init__(self, servers: Iterable[ForkServer], goodbye_seconds: float | None = None) -> None:
+        """`goodbye_seconds`: when interrupted, they may end their work in their own way first."""
+        self._goodbye_seconds = goodbye_seconds
         self._servers: list[ForkServer] = []
         self._idle: SimpleQueue[ForkServer] = SimpleQueue()
         try:
@@ -44,9 +46,11 @@ class Pool:
 
     def __exit__(self, kind: object, *details: object) -> None:
         """End all of them; whoever was interrupted does not wait for what is under way."""
-        if kind is not None:
-            for server in self._servers:
+        for server in self._servers if kind is not None else ():
+            if self._goodbye_seconds is None:
                 server.kill()
+            else:
+                server.terminate(self._goodbye_seconds)
         self._threads.shutdown(cancel_futures=True)
         for server in self._servers:
             server.close()

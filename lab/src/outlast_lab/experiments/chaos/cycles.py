@@ -13,12 +13,12 @@ from typing import Any
 
 from outlast_lab.judge.foreign_reader import Stored, copied_stored
 from outlast_lab.judge.invariants import violations
+from outlast_lab.judge.replay import FINAL
 from outlast_lab.record.history import KILLED, LineFile, host_seconds, read_history
 from outlast_lab.stage.actors import Actor, ActorRaised, Company, NoAnswer
 
 TOGETHER = 4
 TASKS_OF_A_CYCLE = 6
-FINAL = frozenset({"completed", "failed", "cancelled"})
 
 # Leases outlast the cycle, so that what comes back does so for a death; many small batches.
 SETTINGS: dict[str, Any] = {

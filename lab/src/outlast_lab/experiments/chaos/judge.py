@@ -11,12 +11,11 @@ from outlast_lab.experiments.chaos.programs import LEASE_SECONDS
 from outlast_lab.experiments.chaos.supervisor import Account, Span
 from outlast_lab.judge.audit_rules import is_operators
 from outlast_lab.judge.foreign_reader import Move, Stored
-from outlast_lab.judge.recovery_rules import DIED
+from outlast_lab.judge.recovery_rules import DIED, RECOVERY
+from outlast_lab.judge.replay import FINAL
 from outlast_lab.judge.row_rules import Violation
 from outlast_lab.record.history import History, read_lines
 
-FINAL = frozenset({"completed", "failed", "cancelled"})
-RECOVERY = "system/recovery"
 # A lease that is renewed in time does not run out for less, whoever stands still.
 LEAST_STOP_SECONDS = LEASE_SECONDS / 6
 

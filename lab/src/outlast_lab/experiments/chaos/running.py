@@ -79,7 +79,7 @@ def _cases(plan: Plan) -> Iterator[str]:
             )
         yield plan.case
         return
-    for number, seconds in Rounds(plan):
+    for number, seconds in rounds(plan):
         yield f"round {number} of {seconds:g} s"
         if plan.cases is None and not plan.time_is_up(NATURAL_SECONDS):
             yield f"cycles {number}, {_crashes_in(_seconds_left(plan))} crashes"
@@ -94,27 +94,15 @@ def _crashes_in(seconds: float) -> int:
     return CRASHES if seconds >= CRASHES_SECONDS else FEW_CRASHES
 
 
-class Rounds:
-    """The rounds there is time for."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def __iter__(self) -> "Rounds":
-        self._number = 0
-        return self
-
-    def __next__(self) -> tuple[int, float]:
-        plan = self._plan
-        self._number += 1
-        if plan.cases is not None:
-            if self._number > plan.cases:
-                raise StopIteration
-            return self._number, ROUND_SECONDS
-        left = _seconds_left(plan)
-        if left < SHORTEST_SECONDS and self._number > 1:
-            raise StopIteration
-        return self._number, round(max(SHORTEST_SECONDS, min(ROUND_SECONDS, left)), 1)
+def rounds(plan: Plan) -> Iterator[tuple[int, float]]:
+    """Number and length of the rounds there is time for."""
+    if plan.cases is not None:
+        yield from ((number, ROUND_SECONDS) for number in range(1, plan.cases + 1))
+        return
+    number = 1
+    while (left := _seconds_left(plan)) >= SHORTEST_SECONDS or number == 1:
+        yield number, round(max(SHORTEST_SECONDS, min(ROUND_SECONDS, left)), 1)
+        number += 1
 
 
 def _play_cycles(
@@ -128,12 +116,9 @@ def _play_cycles(
             broken = list(cycles.play(count))
         broken += cycles.judged(counted)
         counted["crash cycles"] += count
-        evidence = None
-        if broken:
-            evidence = plan.keep_evidence(case, folder.iterdir(), broken="\n".join(broken))
+        return plan.found(case, folder.iterdir(), broken)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return [Finding(one, case, evidence) for one in broken]
 
 
 def _play(plan: Plan, chaos: Round, case: str, counted: Counter[str]) -> list[Finding]:
@@ -148,13 +133,9 @@ def _play(plan: Plan, chaos: Round, case: str, counted: Counter[str]) -> list[Fi
         _copy(path, folder / AS_LEFT)
         _finish(path, records, seed, account, clock)
         broken = _judge(path, records, account, counted, is_steady=clock is None)
-        evidence = None
-        if broken:
-            texts = {"broken": "\n".join(map(str, broken))}
-            evidence = plan.keep_evidence(case, folder.iterdir(), **texts)
+        return plan.found(case, folder.iterdir(), broken)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return [Finding(str(one), case, evidence) for one in broken]
 
 
 def _copy(path: Path, target: Path) -> None:

@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outlast.host import proc_files
+from outlast_lab.stage.process_table import (
+    STANDING_STILL,
+    descendants,
+    is_store_process,
+    states_of,
+)
 
 _STOP_SECONDS = 0.1
 _LOOK_SECONDS = 0.001
@@ -30,14 +36,11 @@ class Target(NamedTuple):
 def targets_below(pid: int) -> list[Target]:
     """The processes below one, as the kernel knows them now."""
     found: list[Target] = []
-    for one in _descendants(pid):
+    for one in descendants(pid):
         with suppress(OSError):
-            command = proc_files.read_text(f"/proc/{one}/cmdline") or ""
-            found.append(
-                Target(one, os.pidfd_open(one), "outlast.app.store_process_main" in command)
-            )
+            found.append(Target(one, os.pidfd_open(one), is_store_process(one)))
     # A pid that is still below it after the descriptor was opened was nobody else's in between.
-    still = set(_descendants(pid))
+    still = set(descendants(pid))
     let_go(one for one in found if one.pid not in still)
     return [one for one in found if one.pid in still]
 
@@ -60,7 +63,7 @@ def await_stop(targets: Iterable[Target]) -> None:
     """Until they stand still or are gone, for a moment at most."""
     ends_at = time.monotonic() + _STOP_SECONDS
     for one in targets:
-        while not _stands_still(one.pid) and time.monotonic() < ends_at:
+        while not states_of(one.pid) <= STANDING_STILL and time.monotonic() < ends_at:
             time.sleep(_LOOK_SECONDS)
 
 
@@ -97,23 +100,3 @@ def _locks_of(pid: int) -> Iterator[tuple[str, str, str, int, float]]:
             if line.startswith("lock:"):
                 _, _, kind, _, mode, _, file, first, last = line.split()
                 yield kind, mode, file, int(first), float("inf") if last == "EOF" else int(last)
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            for child in (
-                proc_files.read_text(f"/proc/{pid}/task/{thread}/children") or ""
-            ).split():
-                found += [int(child), *_descendants(int(child))]
-    return found
-
-
-def _stands_still(pid: int) -> bool:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return True
-    texts = [proc_files.read_text(f"/proc/{pid}/task/{thread}/stat") for thread in threads]
-    return all(text is None or text.rpartition(")")[2].split()[0] in "TtZX" for text in texts)

@@ -7,15 +7,14 @@ task of a holder that is gone may be missed.
 import random
 import shutil
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from outlast.errors import InvalidInput
-from outlast_lab.experiment import Finding, Findings, Plan
+from outlast_lab.experiment import Broken, Finding, Findings, Plan
 from outlast_lab.experiments.clock.cases import CASES, SCRIPTS, STEADY, Case, worlds_of
-from outlast_lab.experiments.clock.scene import Broken, Scene
+from outlast_lab.experiments.clock.scene import Scene
 from outlast_lab.experiments.clock.worlds import Missing, World
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
@@ -25,12 +24,10 @@ from outlast_lab.stage.actors import ActorRaised, Company, NoAnswer, fresh, play
 
 def run(plan: Plan, prelude: str = "") -> Findings:
     """Play the cases that a plan asks for; `prelude` runs in every process before it acts."""
-    begun_at = time.monotonic()
     with ExitStack() as stack:
         laboratory = _Laboratory(plan, prelude, stack)
         found = list(laboratory.play(_chosen(plan)))
-    seconds = time.monotonic() - begun_at
-    notes = sorted(laboratory.notes)
+    seconds, notes = plan.elapsed_seconds(), sorted(laboratory.notes)
     figures: dict[str, int | float | str] = {
         "worlds": len(laboratory.worlds),
         "not tried": laboratory.skipped,
@@ -123,9 +120,9 @@ class _Laboratory:
             return []
         with self._mutex:
             self.played += 1
-        kept = [self._plan.keep_evidence(str(case), [folder], what=what) for what in words]
+        findings = self._plan.found(str(case), [folder], words)
         shutil.rmtree(folder, ignore_errors=True)
-        return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
+        return findings
 
     def _played(self, case: Case, folder: Path, stack: ExitStack) -> list[str]:
         worlds = worlds_of(case)

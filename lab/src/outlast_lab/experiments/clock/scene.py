@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from outlast_lab.experiment import Broken
 from outlast_lab.experiments.clock.worlds import World
 from outlast_lab.record.history import KILLED, LineFile, host_seconds
 from outlast_lab.stage.actors import Actor, Company
@@ -15,10 +16,6 @@ SOON_SECONDS = 15.0
 LOOK_SECONDS = 0.02
 
 Companies = Callable[[World], Company]
-
-
-class Broken(Exception):
-    """A promise was seen broken; the words of it."""
 
 
 @dataclass(slots=True)
@@ -48,9 +45,7 @@ class Scene:
 
     def kills(self, worker: str) -> None:
         """A process dies, and the record says when."""
-        file = LineFile(self.folder / "killed.jsonl")
-        file.write([KILLED, worker, host_seconds()])
-        file.close()
+        self.falls_silent(worker)
         self.actors.pop(worker).kill()
 
     def falls_silent(self, worker: str) -> None:

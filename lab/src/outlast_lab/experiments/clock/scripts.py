@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from outlast_lab.experiment import Broken
 from outlast_lab.experiments.clock.scene import (
     LOOK_SECONDS,
     SOON_SECONDS,
-    Broken,
     Scene,
     claims,
     completes,

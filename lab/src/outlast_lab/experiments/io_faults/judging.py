@@ -1,13 +1,12 @@
 """What is held against a case: the invariants of all experiments, and what faults must not do."""
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast_lab.judge.foreign_reader import Stored, read_stored
+from outlast_lab.judge.foreign_reader import Stored, copied_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import History, Line, history_of
 
@@ -31,7 +30,7 @@ def judge(left: Left) -> list[str]:
     found = list(_ending(left))
     found += _repairs(left.notes, left.database, left.inode)
     history = history_of(left.lines)
-    stored = read_copy(left.database)
+    stored = copied_stored(left.database)
     found += [str(one) for one in violations(history, stored)]
     found += _changed_though_refused(history, stored)
     found += _untrue_answers(history, stored)
@@ -62,22 +61,6 @@ def _repairs(notes: dict[str, Any], database: Path, inode: int | None) -> Iterat
     for name in os.listdir(database.parent):
         if name.removeprefix(database.name) not in _KNOWN:
             yield f"{name} was left beside the store"
-
-
-def read_copy(database: Path, with_content: bool = False) -> Stored:
-    """What a foreign reader finds; in a copy, for it empties the log that it reads."""
-    if not database.exists():
-        return Stored()
-    copy = database.parent.parent / "copy.db"
-    for end in ("", "-wal"):
-        if os.path.exists(f"{database}{end}"):
-            shutil.copy(f"{database}{end}", f"{copy}{end}")
-    try:
-        return read_stored(copy, with_content)
-    finally:
-        for end in ("", "-wal", "-shm"):
-            if os.path.exists(f"{copy}{end}"):
-                os.unlink(f"{copy}{end}")
 
 
 _TRACES = {"cancel": "cancelled", "fail_task": "failed_by_operator"}

@@ -112,9 +112,7 @@ def _count(
         life = order.arguments["life"]
         counted[life] = [Counted(*call) for call in calls]
         if violations:
-            evidence = plan.keep_evidence(unharmed(life), [Path(left)])
-            found = [Finding(what, unharmed(life), evidence) for what in violations]
-            findings.violations += found
+            findings.violations += plan.found(unharmed(life), [Path(left)], violations)
     return {life: counted[life] for life in lives}
 
 
@@ -137,8 +135,8 @@ def _note(
         figures["calls that were refused"] += answer["refused"]
         figures["stores that had to be opened anew"] += answer["openings"] == 2
     if answer["violations"]:
-        evidence = plan.keep_evidence(text, [Path(answer["evidence"])])
-        findings.violations += [Finding(what, text, evidence) for what in answer["violations"]]
+        evidence = [Path(answer["evidence"])]
+        findings.violations += plan.found(text, evidence, answer["violations"])
 
 
 def _fill_disks(plan: Plan, findings: Findings) -> None:

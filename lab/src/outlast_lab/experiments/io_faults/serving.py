@@ -12,7 +12,8 @@ from typing import Any
 
 from outlast_lab.experiments.io_faults import trial
 from outlast_lab.experiments.io_faults.faults import DEADLY, Fault, case_of
-from outlast_lab.experiments.io_faults.judging import Left, judge, read_copy
+from outlast_lab.experiments.io_faults.judging import Left, judge
+from outlast_lab.judge.foreign_reader import copied_stored
 from outlast_lab.judge.reopening import after_reopening
 from outlast_lab.judge.subscriber_rules import Listening
 from outlast_lab.record.history import ANSWERED, Line, LineFile, read_lines
@@ -119,7 +120,7 @@ def _reopened(database: Path) -> list[str]:
     verdict = database.parent.parent / "reopened.json"
 
     def reopen() -> None:
-        found = after_reopening(database, SetClock(_DAYS_LATER), read_copy)
+        found = after_reopening(database, SetClock(_DAYS_LATER), copied_stored)
         verdict.write_text(json.dumps([str(one) for one in found]), encoding="utf-8")
 
     in_a_fork(reopen, PATIENCE_SECONDS)

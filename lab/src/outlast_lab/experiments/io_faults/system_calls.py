@@ -47,12 +47,30 @@ def _failing(how: str, value: int = -1) -> int:
     return value
 
 
-def _open(real: Any) -> Callable[..., int]:
-    def open_file(path: bytes, flags: int, mode: int) -> int:
-        how = switch.meet(f"open {sort_of(os.fsdecode(path))}")
-        return _failing(how) if how else int(real(path, flags, mode))
+def _by_path(kind: str) -> Make:
+    """A call that names its file first, and is made or fails."""
 
-    return open_file
+    def make(real: Any) -> Callable[..., int]:
+        def call(path: bytes, *details: int) -> int:
+            how = switch.meet(f"{kind} {sort_of(os.fsdecode(path))}")
+            return _failing(how) if how else int(real(path, *details))
+
+        return call
+
+    return make
+
+
+def _by_descriptor(kind: str) -> Make:
+    """The same of a file that is open."""
+
+    def make(real: Any) -> Callable[..., int]:
+        def call(descriptor: int, *details: int) -> int:
+            how = switch.meet(f"{kind} {_file_of(descriptor)}")
+            return _failing(how) if how else int(real(descriptor, *details))
+
+        return call
+
+    return make
 
 
 def _read(real: Any) -> Callable[..., int]:
@@ -78,30 +96,6 @@ def _write(real: Any) -> Callable[..., int]:
         return _failing(how)
 
     return write
-
-
-def _truncate(real: Any) -> Callable[..., int]:
-    def truncate(descriptor: int, length: int) -> int:
-        how = switch.meet(f"truncate {_file_of(descriptor)}")
-        return _failing(how) if how else int(real(descriptor, length))
-
-    return truncate
-
-
-def _size(real: Any) -> Callable[..., int]:
-    def size(descriptor: int, found: int) -> int:
-        how = switch.meet(f"size {_file_of(descriptor)}")
-        return _failing(how) if how else int(real(descriptor, found))
-
-    return size
-
-
-def _look(real: Any) -> Callable[..., int]:
-    def look(path: bytes, found: int) -> int:
-        how = switch.meet(f"look {sort_of(os.fsdecode(path))}")
-        return _failing(how) if how else int(real(path, found))
-
-    return look
 
 
 def _delete(real: Any) -> Callable[..., int]:
@@ -151,12 +145,12 @@ def _folder(real: Any) -> Callable[..., int]:
 
 # What each returns, what it takes, and what takes its place.
 _CALLS: dict[str, tuple[Any, tuple[Any, ...], Make]] = {
-    "open": (c_int, (c_char_p, c_int, c_int), _open),
+    "open": (c_int, (c_char_p, c_int, c_int), _by_path("open")),
     "pread64": (c_ssize_t, (c_int, c_void_p, c_size_t, c_int64), _read),
     "pwrite64": (c_ssize_t, (c_int, c_void_p, c_size_t, c_int64), _write),
-    "ftruncate": (c_int, (c_int, c_int64), _truncate),
-    "fstat": (c_int, (c_int, c_void_p), _size),
-    "stat": (c_int, (c_char_p, c_void_p), _look),
+    "ftruncate": (c_int, (c_int, c_int64), _by_descriptor("truncate")),
+    "fstat": (c_int, (c_int, c_void_p), _by_descriptor("size")),
+    "stat": (c_int, (c_char_p, c_void_p), _by_path("look")),
     "unlink": (c_int, (c_char_p,), _delete),
     "mmap": (c_void_p, (c_void_p, c_size_t, c_int, c_int, c_int, c_int64), _map),
     "fcntl": (c_int, (c_int, c_int, c_void_p), _lock),

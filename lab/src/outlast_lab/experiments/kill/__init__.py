@@ -6,15 +6,13 @@ the seed; `random command task cancel 2` does so to a command; `memory engine cl
 allocations fail.
 """
 
-import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from outlast.errors import InvalidInput
-from outlast_lab.experiment import Finding, Findings, Plan
+from outlast_lab.experiment import Finding, Findings, Plan, quiet
 from outlast_lab.experiments.kill import commands, memory, moments, sweep, victims, workers
 from outlast_lab.experiments.kill.cases import Case, Cases, Judgement, Room, left_by_the_dead
 from outlast_lab.experiments.kill.stage import Stage
@@ -42,7 +40,7 @@ def run(plan: Plan) -> Findings:
     met = 0
     if plan.case is not None:
         case_named(plan.case)
-    with _quiet(), Stage() as stage:
+    with quiet(), Stage() as stage:
         room = Room(stage, plan.folder / "cases", plan.seed)
         for text, case in _chosen(room, plan, figures):
             plan.progress(f"{met} cases, {figures['kills']} kills: {text}")
@@ -62,9 +60,9 @@ def _chosen(room: Room, plan: Plan, figures: Counter[str]) -> Cases:
     natural_seconds = None if plan.cases else NATURAL_SECONDS
     sorts = (
         sweep.cases(room),
-        moments.cases(),
-        workers.cases(),
-        commands.cases(),
+        moments.IN_TURN.cases(moments.try_case),
+        workers.IN_TURN.cases(workers.try_case),
+        commands.IN_TURN.cases(commands.try_case),
         memory.cases(room),
     )
     yield from _least(sorts, figures)
@@ -78,9 +76,9 @@ def case_named(text: str) -> Case:
     """What tries the case of a text; InvalidInput if there is no such case."""
     for sort, case in (
         (sweep.named, sweep.try_case),
-        (commands.named, commands.try_case),
-        (workers.named, workers.try_case),
-        (moments.named, moments.try_case),
+        (commands.IN_TURN.names, commands.try_case),
+        (workers.IN_TURN.names, workers.try_case),
+        (moments.IN_TURN.names, moments.try_case),
         (memory.named, memory.try_named),
     ):
         if sort(text):
@@ -146,9 +144,9 @@ _MOST_TROUBLES = 5
 def _sort(text: str) -> str:
     for named, figure in (
         (sweep.named, _PROBES_FIGURE),
-        (commands.named, _COMMANDS_FIGURE),
-        (workers.named, _WORKERS_FIGURE),
-        (moments.named, _RANDOM_FIGURE),
+        (commands.IN_TURN.names, _COMMANDS_FIGURE),
+        (workers.IN_TURN.names, _WORKERS_FIGURE),
+        (moments.IN_TURN.names, _RANDOM_FIGURE),
     ):
         if named(text):
             return figure
@@ -167,17 +165,3 @@ def _notes(figures: Counter[str]) -> list[str]:
         f"Out of memory was played by {' and by '.join(ways)}; no memory cgroup was made, for that"
         " needs one to be delegated."
     ]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Recoveries by the hundred are what is wanted here, and nothing to warn of."""
-    log, nowhere = logging.getLogger("outlast"), logging.NullHandler()
-    level = log.level
-    log.addHandler(nowhere)
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)
-        log.removeHandler(nowhere)

@@ -3,11 +3,14 @@
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from outlast_lab.experiment import no_files
 from outlast_lab.experiments.kill.stage import Rehearsal, Stage
+from outlast_lab.record.history import Line, LineFile
 
 _UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9._ -]+")
 
@@ -58,17 +61,19 @@ def left_by_the_dead(database: Path) -> Path:
     return database.parent.with_name(f"{database.parent.name} as found")
 
 
+def record_lines(database: Path, lines: Iterable[Line]) -> None:
+    """Keep what was told over the wire among the files of a case."""
+    record = LineFile(database.with_name("history.jsonl"))
+    for line in lines:
+        record.write(line)
+    record.close()
+
+
 def remember(database: Path) -> None:
     """Copy all files of a case now, before Outlast recovers them and works them to their end."""
     copy = left_by_the_dead(database)
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(database.parent, copy, ignore=_no_files)
-
-
-def _no_files(folder: str, names: list[str]) -> list[str]:
-    """Sockets and the like, which cannot be copied."""
-    paths = [Path(folder, name) for name in names]
-    return [path.name for path in paths if not (path.is_file() or path.is_dir())]
+    shutil.copytree(database.parent, copy, ignore=no_files)
 
 
 class Fresh:
@@ -96,3 +101,26 @@ class Fresh:
 
 Case = Callable[[Room, Path, str], Judgement]
 Cases = Iterator[tuple[str, Case]]
+
+
+class InTurn:
+    """Cases of a kind that are numbered: one of each name in turn, without end."""
+
+    def __init__(self, kind: str, names: Iterable[str]) -> None:
+        self._kind = kind
+        self._names = tuple(names)
+        self._text = re.compile(rf"{kind} ({'|'.join(self._names)}) \d+")
+
+    def cases(self, case: Case) -> Cases:
+        """The texts, each with what tries it."""
+        for number in count(1):
+            for name in self._names:
+                yield f"{self._kind} {name} {number}", case
+
+    def names(self, text: str) -> bool:
+        """Whether a text names a case of this kind."""
+        return self._text.fullmatch(text) is not None
+
+    def name_in(self, text: str) -> str:
+        """The name of which a text is a case."""
+        return text.removeprefix(f"{self._kind} ").rpartition(" ")[0]

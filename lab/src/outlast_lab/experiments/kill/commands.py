@@ -4,11 +4,10 @@ A command prints when it is done. So a line on its standard output is its acknow
 """
 
 import os
-import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from importlib import import_module, reload
 from pathlib import Path
@@ -16,18 +15,17 @@ from typing import NamedTuple
 
 from outlast.app.app import Outlast
 from outlast_lab.experiments.kill import jobs, workers
-from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
-from outlast_lab.experiments.kill.judging import complaints, foreign, troubles_of_going_on
+from outlast_lab.experiments.kill.cases import InTurn, Judgement, Room, remember
+from outlast_lab.experiments.kill.judging import complaints, troubles_of_going_on
 from outlast_lab.experiments.kill.moments import history_in, wait_seconds
 from outlast_lab.experiments.kill.speech import READY, say
 from outlast_lab.experiments.kill.stage import Actor
-from outlast_lab.judge.foreign_reader import Stored
+from outlast_lab.judge.foreign_reader import Stored, copied_stored
 from outlast_lab.judge.operator_rules import FORCE_MANY
 from outlast_lab.record.history import Call, LineFile, host_seconds
 from outlast_lab.record.recorder import Witness
 from outlast_lab.record.scenarios import of_an_older_library
 
-KIND = "random command"
 _BY = "shell"
 TASKS = 6
 
@@ -46,7 +44,7 @@ class Command(NamedTuple):
 
     before: str
     words: Sequence[str]
-    promises: Callable[[str, Stored], Iterator[str]]
+    promises: Callable[[str, Stored], Iterable[str]] = lambda printed, stored: ()
     asks: Callable[[str], list[Call]] = lambda printed: []
     is_endless: bool = False
 
@@ -119,10 +117,6 @@ def _schema_is_new(printed: str, stored: Stored) -> Iterator[str]:
             yield f"the command said version {version} and {found} migrations are there"
 
 
-def _nothing(printed: str, stored: Stored) -> Iterator[str]:
-    yield from ()
-
-
 def _lines(printed: str) -> list[str]:
     return [line.rstrip("\n") for line in printed.splitlines(keepends=True) if line.endswith("\n")]
 
@@ -170,18 +164,18 @@ def _pauses(printed: str) -> list[Call]:
 _WAITING = [f"t-{n}" for n in range(TASKS, 2 * TASKS)]
 _FINISHED = [f"t-{n}" for n in range(TASKS)]
 
+_ENQUEUE = ["--store", "STORE", "enqueue", "work", '{"n": 1}', "--id", "c-1"]
+
 COMMANDS = {
     "enqueue": Command(
         "with_tasks",
-        ["--store", "STORE", "enqueue", "work", '{"n": 1}', "--id", "c-1"],
-        _nothing,
-        _asks("enqueue", "c-1", payloads=[{"n": 1}]),
+        _ENQUEUE,
+        asks=_asks("enqueue", "c-1", payloads=[{"n": 1}]),
     ),
     "first enqueue": Command(
         "",
-        ["--store", "STORE", "enqueue", "work", '{"n": 1}', "--id", "c-1"],
-        _nothing,
-        _asks("enqueue", "c-1", payloads=[{"n": 1}]),
+        _ENQUEUE,
+        asks=_asks("enqueue", "c-1", payloads=[{"n": 1}]),
     ),
     "task cancel": Command(
         "with_tasks",
@@ -211,12 +205,11 @@ COMMANDS = {
     "worker run": Command(
         "stock",
         ["worker", "run", "outlast_lab.experiments.kill.jobs:app", "--name", "w"],
-        _nothing,
         is_endless=True,
     ),
 }
 
-_NAME = re.compile(rf"{KIND} ({'|'.join(COMMANDS)}) \d+")
+IN_TURN = InTurn("random command", COMMANDS)
 
 ACTS: dict[str, Callable[..., None]] = {
     "with_tasks": with_tasks,
@@ -228,34 +221,17 @@ ACTS: dict[str, Callable[..., None]] = {
 # In the experiment
 
 
-def cases() -> Cases:
-    """Every command in turn, without end."""
-    number = 0
-    while True:
-        number += 1
-        for name in COMMANDS:
-            yield f"{KIND} {name} {number}", try_case
-
-
-def named(text: str) -> bool:
-    """Whether a text names a case of this kind."""
-    return _NAME.fullmatch(text) is not None
-
-
-def _name(text: str) -> str:
-    return text.removeprefix(f"{KIND} ").rpartition(" ")[0]
-
-
 def try_case(room: Room, database: Path, text: str) -> Judgement:
     """Kill one command, hold what it printed against the store, and go on."""
-    command, chance = COMMANDS[_name(text)], room.chance(text)
+    name = IN_TURN.name_in(text)
+    command, chance = COMMANDS[name], room.chance(text)
     output = database.with_name("output")
-    seconds = chance.random() * _PAST_THE_END * seconds_of(room, _name(text))
+    seconds = chance.random() * _PAST_THE_END * seconds_of(room, name)
     # What was printed is only worth something if some are killed between that and their end.
     is_for_its_word = not command.is_endless and chance.random() < _KILLED_FOR_THEIR_WORD
     with _begun(room, command, database) as it:
         if is_for_its_word:
-            _await_a_word(output, 2 * seconds_of(room, _name(text)))
+            _await_a_word(output, 2 * seconds_of(room, name))
         else:
             wait_seconds(seconds)
         it.kill()
@@ -264,7 +240,7 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
     printed = output.read_text(encoding="utf-8") if output.exists() else ""
     history = history_in(database.parent)
     history.calls += command.asks(printed)
-    found = foreign(database, with_content=True)
+    found = copied_stored(database, with_content=True)
     troubles = [
         *complaints(history, found),
         *command.promises(printed, found),

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from outlast_lab.experiments.kill.cases import Room
 from outlast_lab.experiments.kill.speech import RAISED, REACHED
 from outlast_lab.experiments.kill.stage import Rehearsal
-from outlast_lab.experiments.kill.state import State, copied, recovered, state_of
+from outlast_lab.experiments.kill.state import difference, recovered, state_of
+from outlast_lab.judge.foreign_reader import copied
 from outlast_lab.stage import session_markers
 
 _KILLED_AGAIN = 0.7
-_MOST_SHOWN = 2
 
 
 class Again(NamedTuple):
@@ -51,11 +51,5 @@ def differences(rehearsal: Rehearsal, database: Path) -> Iterator[str]:
     wanted = recovered(rehearsal.states[-1])
     for table, rows in wanted.items():
         if found[table] != rows:
-            yield f"{table}: {_shown(found, table, rows)}, which is not how recovery ends"
-
-
-def _shown(found: State, table: str, wanted: list[list[object]] | None) -> str:
-    here, there = found[table] or [], wanted or []
-    extra = [row for row in here if row not in there]
-    missing = [row for row in there if row not in here]
-    return f"{extra[:_MOST_SHOWN]} too much and {missing[:_MOST_SHOWN]} too little"
+            told = difference(found[table], rows)
+            yield f"{table}: {told}, which is not how recovery ends"

@@ -11,8 +11,7 @@ from pathlib import Path
 from outlast.app.app import Outlast
 from outlast.clock import SystemClock
 from outlast.errors import OutlastError
-from outlast_lab.experiments.kill.state import copied
-from outlast_lab.judge.foreign_reader import Stored, read_stored
+from outlast_lab.judge.foreign_reader import Stored, copied_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.judge.reopening import changed_tables
 from outlast_lab.judge.replay import FINAL
@@ -21,14 +20,6 @@ from outlast_lab.record.history import History, Line, history_of
 from outlast_lab.record.set_clock import SetClock
 
 _AT_ONCE = 20
-
-
-def foreign(database: Path, with_content: bool = False) -> Stored:
-    """What a foreign reader finds in a copy of the dead's files."""
-    with copied(database) as copy:
-        if not copy.exists():
-            return Stored()
-        return read_stored(copy, with_content=with_content)
 
 
 def of_the_dead(lines: Iterable[Line]) -> History:
@@ -63,10 +54,10 @@ def troubles_of_going_on(database: Path, found: Stored, clock: SetClock | None =
             said.append(f"recovery left {left} tasks with the dead")
         said += [f"recovery left lock {one.name} with {one.holder}" for one in app.locks()]
         app.close()
-        once = foreign(database, with_content=True)
+        once = copied_stored(database, with_content=True)
         app.open()
         app.close()
-        said += _differences(once, foreign(database, with_content=True))
+        said += _differences(once, copied_stored(database, with_content=True))
         said += overcharged(found, once)
         _finish(app, clock)
     except OutlastError as error:
@@ -128,7 +119,7 @@ def _unfinished(database: Path, found: Stored) -> Iterator[str]:
     folder = database.with_name(f"{database.name}-outlast") / "workers"
     if left := os.listdir(folder):
         yield f"lock files of the dead are left behind: {left}"
-    after = foreign(database)
+    after = copied_stored(database)
     yield from (f"after all was finished: {one}" for one in complaints_of_file(after))
     if missing := set(found.tasks) - set(after.tasks):
         yield f"recovery lost {sorted(missing)[:5]}"

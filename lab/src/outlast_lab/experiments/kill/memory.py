@@ -11,24 +11,25 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import apsw
 
 from outlast.errors import OutlastError
 from outlast.host import proc_files
-from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
+from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, record_lines, remember
 from outlast_lab.experiments.kill.judging import (
     acknowledged,
     complaints,
-    foreign,
     of_the_dead,
     troubles_of_going_on,
 )
 from outlast_lab.experiments.kill.moments import history_in
 from outlast_lab.experiments.kill.speech import LINE, PATIENCE_SECONDS, RAISED, SHORT, say
 from outlast_lab.experiments.kill.victims import produces
-from outlast_lab.record.history import ANSWERED, Line, LineFile
+from outlast_lab.judge.foreign_reader import copied_stored
+from outlast_lab.record.history import ANSWERED, Line
 from outlast_lab.record.scenarios import LIVES
 from outlast_lab.record.set_clock import SetClock
 from outlast_lab.stage.forks import in_a_fork
@@ -113,9 +114,7 @@ ACTS: dict[str, Callable[..., None]] = {"starve": starve, "hog": hog}
 
 def cases(room: Room) -> Cases:
     """Every life with limits spread over what it needs, and hogs, without end."""
-    number = 0
-    while True:
-        number += 1
+    for number in count(1):
         yield f"{KIND} {KILLED} {number}", try_killing
         for life in _LIVES:
             for kind in (ENGINE, PROCESS):
@@ -149,13 +148,10 @@ def try_starving(room: Room, database: Path, text: str) -> Judgement:
     said, _ = room.stage.perform("starve", kind, life, str(database), int(limit))
     raised = [what for word, what in said if word == RAISED]
     told = [what for word, what in said if word == LINE]
-    record = LineFile(database.with_name("history.jsonl"))
-    for line in told:
-        record.write(line)
-    record.close()
+    record_lines(database, told)
     remember(database)
     lines = [_unanswered(line) for line in told]
-    found = foreign(database)
+    found = copied_stored(database)
     troubles = complaints(of_the_dead(line for line in lines if line), found)
     if database.exists():
         troubles += troubles_of_going_on(database, found, SetClock(AFTER_DAYS))
@@ -187,7 +183,7 @@ def try_killing(room: Room, database: Path, text: str) -> Judgement:
             pass
         it.kill()
     remember(database)
-    found = foreign(database)
+    found = copied_stored(database)
     history = history_in(database.parent)
     troubles = [*it.death.raised, *complaints(history, found)]
     if database.exists():

@@ -1,50 +1,28 @@
 """Kills at random moments: of producers, workers by hand, flushes, openings and recoveries."""
 
-import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
+from outlast_lab.experiments.kill.cases import InTurn, Judgement, Room, remember
 from outlast_lab.experiments.kill.judging import (
     acknowledged,
     complaints,
-    foreign,
     of_the_dead,
     troubles_of_going_on,
     unfair,
 )
 from outlast_lab.experiments.kill.victims import VICTIMS
-from outlast_lab.judge.foreign_reader import Stored
+from outlast_lab.judge.foreign_reader import Stored, copied_stored
 from outlast_lab.record.history import History, read_lines
 
-KIND = "random"
-
-_NAME = re.compile(rf"{KIND} ({'|'.join(VICTIMS)}) \d+")
-
-
-def cases() -> Cases:
-    """Every kind of victim in turn, without end."""
-    number = 0
-    while True:
-        number += 1
-        for name in VICTIMS:
-            yield f"{KIND} {name} {number}", try_case
-
-
-def named(text: str) -> bool:
-    """Whether a text names a case of this kind."""
-    return _NAME.fullmatch(text) is not None
-
-
-def _victim(text: str) -> str:
-    return text.removeprefix(f"{KIND} ").rpartition(" ")[0]
+IN_TURN = InTurn("random", VICTIMS)
 
 
 def try_case(room: Room, database: Path, text: str) -> Judgement:
     """Kill one victim, or several one after the other on the same store, and judge what is left."""
-    name = _victim(text)
+    name = IN_TURN.name_in(text)
     victim, chance = VICTIMS[name], room.chance(text)
     room.stage.perform(
         f"before {name}", str(database), str(database.with_name("before.jsonl")), chance.random()
@@ -60,11 +38,11 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
         kills += it.death.signal == signal.SIGKILL
     remember(database)
     history = history_in(database.parent)
-    found = foreign(database)
+    found = copied_stored(database)
     troubles = [*raised, *complaints(history, found)]
     if database.exists():
         troubles += troubles_of_going_on(database, found)
-        final = foreign(database)
+        final = copied_stored(database)
         troubles += [*charged_more_than_once(final), *unfair(history, found, final)]
     return Judgement(kills, troubles, acknowledged(history), is_met=kills == victim.lives)
 

@@ -28,10 +28,6 @@ class Rehearsal(NamedTuple):
         before = self.passed[: places[nth - 1] + 1]
         return sum(name.endswith(".committed") for name in before)
 
-    def state_when_killed_at(self, probe: str, nth: int) -> State:
-        """What must be found: exactly the commits that came before that moment."""
-        return self.states[self.commits_before(probe, nth)]
-
 
 class Death(NamedTuple):
     """How an actor ended, and what was asked and acknowledged before."""

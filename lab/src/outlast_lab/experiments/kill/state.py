@@ -3,12 +3,10 @@
 Ids made by the library, error texts with pids in them, and the clock of the machine are left out.
 """
 
-import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
@@ -73,15 +71,6 @@ CONTENT = {
 }
 
 
-def state_by(fetch: Callable[[str], list[Any] | None]) -> State:
-    """The content as a fetching function tells it; None for a table that is not there."""
-    return {name: _plain(fetch(query)) for name, query in CONTENT.items()}
-
-
-def _plain(rows: list[Any] | None) -> list[list[Any]] | None:
-    return None if rows is None else [list(row) for row in rows]
-
-
 # What recovery is for; the record of how often it was tried is another matter.
 _RECOVERED = ("tasks", "keys", "blobs", "groups", "queues", "workers", "the caller's own rows")
 
@@ -96,46 +85,31 @@ def recovered(state: State) -> State:
 
 def own_state(path: Path) -> State:
     """The content as this process's own engine sees it, also where it has the store open."""
-    connection = apsw.Connection(str(path) if path.exists() else ":memory:")
-
-    def fetch(query: str) -> list[Any] | None:
-        try:
-            return connection.execute(query).fetchall()
-        except apsw.SQLError as error:
-            if "no such table" not in str(error):
-                raise
-            return None
-
-    try:
-        return state_by(fetch)
-    finally:
-        connection.close()
-
-
-@contextmanager
-def copied(path: Path) -> Iterator[Path]:
-    """A copy of database and log that a foreign tool may open and change.
-
-    What a dead process left must still be there for Outlast to deal with. Nobody in this process
-    may have the store open, for a copy would drop the locks.
-    """
-    with TemporaryDirectory(dir=path.parent, prefix="copy-") as folder:
-        for name in (path, path.with_name(f"{path.name}-wal")):
-            if name.exists():
-                shutil.copy(name, folder)
-        yield Path(folder) / path.name
+    return _state_by(apsw.Connection, path)
 
 
 def state_of(path: Path) -> State:
     """The content of a file that is nobody's, as the standard library's SQLite sees it."""
-    with closing(sqlite3.connect(path if path.exists() else ":memory:")) as connection:
+    return _state_by(sqlite3.connect, path)
 
-        def fetch(query: str) -> list[Any] | None:
-            try:
-                return connection.execute(query).fetchall()
-            except sqlite3.OperationalError as error:
-                if "no such table" not in str(error):
-                    raise
-                return None
 
-        return state_by(fetch)
+def _state_by(connect: Callable[[str], Any], path: Path) -> State:
+    """None for a table that is not there."""
+
+    def rows_of(query: str) -> list[list[Any]] | None:
+        try:
+            return [list(row) for row in connection.execute(query)]
+        except (apsw.SQLError, sqlite3.OperationalError) as error:
+            if "no such table" not in str(error):
+                raise
+            return None
+
+    with closing(connect(str(path) if path.exists() else ":memory:")) as connection:
+        return {name: rows_of(query) for name, query in CONTENT.items()}
+
+
+def difference(found: list[list[Any]] | None, wanted: list[list[Any]] | None) -> str:
+    """What of the rows of a table is not as it should be."""
+    extra = [row for row in found or [] if row not in (wanted or [])]
+    missing = [row for row in wanted or [] if row not in (found or [])]
+    return f"{extra[:2]} too much and {missing[:2]} too little"

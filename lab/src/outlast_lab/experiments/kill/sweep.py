@@ -11,19 +11,18 @@ from pathlib import Path
 
 from outlast.app.app import Outlast
 from outlast.errors import OutlastError
-from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
+from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, record_lines, remember
 from outlast_lab.experiments.kill.converging import Again, lived_again
 from outlast_lab.experiments.kill.judging import (
     acknowledged,
     complaints,
-    foreign,
     of_the_dead,
     troubles_of_going_on,
 )
 from outlast_lab.experiments.kill.stage import Rehearsal
-from outlast_lab.experiments.kill.state import State, copied, state_of
+from outlast_lab.experiments.kill.state import State, difference, state_of
 from outlast_lab.experiments.kill.writes import HALF, WHOLE
-from outlast_lab.record.history import LineFile
+from outlast_lab.judge.foreign_reader import copied, copied_stored
 from outlast_lab.record.recovery_scenarios import ALL_LIVES
 from outlast_lab.record.scenarios import MIGRATING
 from outlast_lab.record.set_clock import SetClock
@@ -74,15 +73,12 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
         told = f"the case was not met: the life {life!r} does not pass {probe} {nth} times"
         return Judgement(0, [told], is_met=False)
     death = room.stage.kill(life, database, probe, nth)
-    record = LineFile(database.with_name("history.jsonl"))
-    for line in death.lines:
-        record.write(line)
-    record.close()
+    record_lines(database, death.lines)
     remember(database)
     if death.signal != signal.SIGKILL or not death.has_reached:
         return Judgement(0, [f"it ended by {death.signal} and not at the probe", *death.raised])
     troubles = [*differences(rehearsal, database, probe, nth)]
-    found = foreign(database)
+    found = copied_stored(database)
     history = of_the_dead(death.lines)
     troubles += complaints(history, found)
     again = Again(0, [])
@@ -109,14 +105,8 @@ def differences(rehearsal: Rehearsal, database: Path, probe: str, nth: int) -> I
     wanted = rehearsal.states[before]
     for table in wanted:
         if found[table] != wanted[table]:
-            yield f"{table}: found {_shown(found, wanted, table)} instead of what was committed"
-
-
-def _shown(found: State, wanted: State, table: str) -> str:
-    here, there = found[table] or [], wanted[table] or []
-    extra = [row for row in here if row not in there]
-    missing = [row for row in there if row not in here]
-    return f"{extra[:2]} too much and {missing[:2]} too little"
+            told = difference(found[table], wanted[table])
+            yield f"{table}: found {told} instead of what was committed"
 
 
 def _next_opening(database: Path, whole: State) -> Iterator[str]:
@@ -137,4 +127,4 @@ def _next_opening(database: Path, whole: State) -> Iterator[str]:
         for part in ("schema", "migrations")
         if after[part] != whole[part]
     )
-    yield from (str(one) for one in foreign(database).faults)
+    yield from (str(one) for one in copied_stored(database).faults)

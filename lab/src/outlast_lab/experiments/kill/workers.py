@@ -6,7 +6,6 @@ no attempt may run twice, and a death may cost only what its process had begun.
 """
 
 import os
-import re
 import signal
 import time
 from collections import Counter
@@ -15,18 +14,18 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from outlast.app.app import Outlast
-from outlast.host import proc_files, processes
 from outlast_lab.experiments.kill import jobs
-from outlast_lab.experiments.kill.cases import Cases, Judgement, Room, remember
-from outlast_lab.experiments.kill.judging import complaints_of_file, foreign, troubles_of_going_on
+from outlast_lab.experiments.kill.cases import InTurn, Judgement, Room, remember
+from outlast_lab.experiments.kill.judging import complaints_of_file, troubles_of_going_on
 from outlast_lab.experiments.kill.moments import wait_seconds
 from outlast_lab.experiments.kill.speech import READY, say
 from outlast_lab.experiments.kill.stage import Actor
-from outlast_lab.judge.foreign_reader import Stored
+from outlast_lab.judge.foreign_reader import Stored, copied_stored
+from outlast_lab.record.grouping import await_that
 from outlast_lab.record.history import Line, LineFile, read_lines
 from outlast_lab.record.recorder import Witness
+from outlast_lab.stage.process_table import has_ended, store_process_below
 
-KIND = "random"
 TARGETS = ("worker", "store process", "handler")
 
 TASKS = 90
@@ -37,25 +36,7 @@ PATIENCE_SECONDS = 45
 _LOOKS_WITHOUT_ANY = 5
 _BETWEEN_LOOKS_SECONDS = 0.01
 
-_NAME = re.compile(rf"{KIND} ({'|'.join(TARGETS)}) \d+")
-
-
-def cases() -> Cases:
-    """Worker, store process and isolated handler in turn, without end."""
-    number = 0
-    while True:
-        number += 1
-        for target in TARGETS:
-            yield f"{KIND} {target} {number}", try_case
-
-
-def named(text: str) -> bool:
-    """Whether a text names a case of this kind."""
-    return _NAME.fullmatch(text) is not None
-
-
-def _target(text: str) -> str:
-    return text.removeprefix(f"{KIND} ").rpartition(" ")[0]
+IN_TURN = InTurn("random", TARGETS)
 
 
 # On the stage
@@ -90,7 +71,7 @@ def work(path: str, trace: str) -> None:
 
 def try_case(room: Room, database: Path, text: str) -> Judgement:
     """Kill one of a worker's processes once work is done, and judge what the others make of it."""
-    target, chance = _target(text), room.chance(text)
+    target, chance = IN_TURN.name_in(text), room.chance(text)
     trace = database.with_name("trace")
     room.stage.perform("stock", str(database), str(database.with_name("before.jsonl")))
     with room.stage.acting("work", str(database), str(trace)) as worker:
@@ -101,21 +82,18 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
             wait_seconds(seconds)
             worker.kill()
         else:
-            is_killed = kill_that(
-                lambda: (
-                    store_process_of(worker.pid)
-                    if target == "store process"
-                    else _handler(trace, worker.pid)
-                ),
-                seconds,
-            )
+            find = {
+                "store process": lambda: store_process_below(worker.pid),
+                "handler": lambda: _handler(trace, worker.pid),
+            }
+            is_killed = kill_that(find[target], seconds)
             seen |= seen_done(database, at_least=TASKS - CONCURRENCY)
             _stop(worker)
     troubles = await_end_of_all(database)
     if target == "worker":
         is_killed = worker.death.signal == signal.SIGKILL
     remember(database)
-    found = foreign(database)
+    found = copied_stored(database)
     troubles += [*complaints_of_file(found), *_of_the_worker(found, seen, _traced(trace))]
     troubles += [*_charges(found, target), *worker.death.raised]
     if target != "worker" and worker.death.signal is not None:
@@ -127,15 +105,9 @@ def try_case(room: Room, database: Path, text: str) -> Judgement:
 def _stop(worker: Actor) -> None:
     """Tell it to stop politely, and give it time."""
     worker.send(signal.SIGTERM)
-    await_that(lambda: _has_ended(worker.pid))
-    if _has_ended(worker.pid):
+    await_that(lambda: has_ended(worker.pid))
+    if has_ended(worker.pid):
         worker.spared()
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether it is gone, or a corpse that the stage has not buried yet."""
-    found = processes.process_stat(pid)
-    return found is None or found[0] in "ZX"
 
 
 def seen_done(database: Path, at_least: int) -> set[str]:
@@ -143,13 +115,6 @@ def seen_done(database: Path, at_least: int) -> set[str]:
     with closing(Outlast(database)) as looking:
         await_that(lambda: looking.counts()["completed"] >= at_least)
         return {task.id for task in looking.tasks("completed", limit=TASKS)}
-
-
-def await_that(holds: Callable[[], bool]) -> None:
-    """Wait until something is so; what never comes to be is left to the judge."""
-    ends_at = time.monotonic() + PATIENCE_SECONDS
-    while not holds() and time.monotonic() < ends_at:
-        time.sleep(0.002)
 
 
 def await_end_of_all(database: Path) -> list[str]:
@@ -174,7 +139,7 @@ def _left_behind(database: Path) -> Iterator[int]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
             environment = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
-            if wanted in environment and not _has_ended(int(name)):
+            if wanted in environment and not has_ended(int(name)):
                 yield int(name)
 
 
@@ -194,7 +159,7 @@ def kill_that(find: Callable[[], int | None], seconds: float) -> bool:
             if find() != pid:
                 continue
             wait_seconds(seconds)
-            if not _has_ended(pid):
+            if not has_ended(pid):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 return True
     return False
@@ -209,18 +174,6 @@ def _described(pid: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def store_process_of(pid: int) -> int | None:
-    """A worker's store process as the kernel knows it: the child that runs that program."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            children = proc_files.read_text(f"/proc/{pid}/task/{thread}/children") or ""
-            for child in map(int, children.split()):
-                command = proc_files.read_text(f"/proc/{child}/cmdline") or ""
-                if "outlast.app.store_process_main" in command and not _has_ended(child):
-                    return child
-    return None
-
-
 def _handler(trace: Path, worker_pid: int) -> int | None:
     """A process that a handler ran in, apart from the worker, and that was started for it."""
     wanted = f"{jobs.TRACE_VARIABLE}={trace}".encode()
@@ -229,7 +182,7 @@ def _handler(trace: Path, worker_pid: int) -> int | None:
     ):
         with suppress(OSError):
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if pid != worker_pid and wanted in environment and not _has_ended(pid):
+            if pid != worker_pid and wanted in environment and not has_ended(pid):
                 return pid
     return None
 

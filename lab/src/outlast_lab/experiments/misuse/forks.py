@@ -3,7 +3,6 @@
 import gc
 import os
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -17,19 +16,6 @@ FORKS = 10
 WRITERS = 8
 IMPATIENCE_SECONDS = 0.05
 MIDST = "in the middle of an operation when this process was forked"
-
-
-def _forked(act: Callable[[], Any]) -> int:
-    """Fork from whatever this process is in the middle of; how the child ended."""
-    pid = os.fork()
-    if pid:
-        return os.waitpid(pid, 0)[1]
-    try:
-        act()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
 
 
 def child_uses_the_object(scene: Scene) -> None:
@@ -46,7 +32,7 @@ def child_uses_the_object(scene: Scene) -> None:
         scene.must_do(lambda: other.complete(own, "by the child"))
         other.close()
 
-    scene.must(_forked(in_the_child) == 0, "the child could not do its part")
+    scene.must(scene.in_a_process(in_the_child) == 0, "the child could not do its part")
     scene.must_do(lambda: witness.renew(lease))
     scene.must_do(lambda: witness.complete(lease, "by the parent"))
     scene.must_do(lambda: witness.enqueue("after"))
@@ -74,9 +60,11 @@ def child_ends(ending: str) -> Callable[[Scene], None]:
 
             if ending == "opens its own and closes":
                 # On the record by hand: the child's own answer must not be the parent's last one.
-                witness.call("enqueue", _asked("childs"), lambda: _forked(in_the_child), _told)
+                witness.call(
+                    "enqueue", _asked("childs"), lambda: scene.in_a_process(in_the_child), _told
+                )
             else:
-                scene.must(_forked(in_the_child) == 0, "the child could not go")
+                scene.must(scene.in_a_process(in_the_child) == 0, "the child could not go")
             scene.must(other.tell("heal") == 0, "a task of a living process was taken back")
             scene.must("held" not in other.tell("claim"), "a held task was handed out again")
             scene.must_do(lambda: witness.complete(lease, "done"))
@@ -128,7 +116,7 @@ def _child_in_the_midst(scene: Scene, witness: Witness, does: str) -> int:
         elif does == "closes":
             witness.app.close()
 
-    return _forked(in_the_child)
+    return scene.in_a_process(in_the_child)
 
 
 def forked_within(does: str) -> Callable[[Scene], None]:
@@ -188,7 +176,7 @@ def _child_on_its_own(scene: Scene, witness: Witness, does: str) -> int:
         "closes": witness.app.close,
         "ends": gc.collect,
     }
-    return _forked(uses[does])
+    return scene.in_a_process(uses[does])
 
 
 def forked_in_the_thick(scene: Scene) -> None:
@@ -209,7 +197,9 @@ def forked_in_the_thick(scene: Scene) -> None:
     try:
         for n in range(FORKS):
             child = witness.named(f"child {n}")
-            status = _forked(partial(scene.must_do, partial(child.enqueue, f"child {n}")))
+            status = scene.in_a_process(
+                partial(scene.must_do, partial(child.enqueue, f"child {n}"))
+            )
             scene.must(status == 0, f"child {n} could not use the store")
     finally:
         stop.set()
@@ -235,9 +225,7 @@ def child_goes_on(scene: Scene) -> None:
                 scene.must_do(partial(child.enqueue, f"after {n}"))
             child.close()
 
-        pid = os.fork()
-        if pid == 0:
-            _be(in_the_child)
+        pid = scene.fork(in_the_child)
         os.read(is_open, 1)
         witness.app.close()
         said = other.sql("PRAGMA journal_mode = DELETE")
@@ -246,17 +234,6 @@ def child_goes_on(scene: Scene) -> None:
         scene.must(other.tell("close") is None, "a stranger cannot leave")
         os.write(go_on, b"!")
         scene.must(os.waitpid(pid, 0)[1] == 0, "the child could not go on")
-
-
-def _be(act: Callable[[], None]) -> None:
-    status = 1
-    try:
-        act()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
 
 
 def cases() -> Iterator[tuple[str, Case]]:

@@ -1,9 +1,7 @@
 """Another process beside the one that plays a case: it uses the store, or a foreign tool on it."""
 
-import json
 import os
 import signal
-import socket
 import sqlite3
 import sys
 import traceback
@@ -16,6 +14,7 @@ from outlast.app.app import Outlast
 from outlast.host import processes
 from outlast_lab.record.history import KILLED, LineFile, host_seconds
 from outlast_lab.record.recorder import Witness
+from outlast_lab.stage.wire import RAISES, Wire, serve
 
 PATIENCE_SECONDS = 30
 
@@ -26,18 +25,16 @@ class Neighbour:
     def __init__(self, path: Path, records: Path, name: str) -> None:
         self.name = name
         self._records = records
-        ours, theirs = socket.socketpair()
+        self._wire, theirs = Wire.pair()
+        self._wire.give_up_after(PATIENCE_SECONDS)
         sys.stdout.flush()
         case_pid = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             processes.die_with_parent(case_pid)
-            ours.close()
-            _serve(theirs, path, records, name)
+            self._wire.close()
+            _serve(Wire(theirs), path, records, name)
         theirs.close()
-        ours.settimeout(PATIENCE_SECONDS)
-        self._socket = ours
-        self._lines = ours.makefile("r")
         self._is_reaped = False
 
     def __enter__(self) -> "Neighbour":
@@ -51,9 +48,12 @@ class Neighbour:
 
     def tell(self, verb: str, *arguments: Any) -> Any:
         """Have it do something; its answer, or an error as a text that begins with '!'."""
-        self._socket.sendall((json.dumps([verb, *arguments]) + "\n").encode())
-        line = self._lines.readline()
-        return json.loads(line) if line else "! it is gone"
+        self._wire.send([verb, arguments, {}])
+        heard = self._wire.receive()
+        if heard is None:
+            return "! it is gone"
+        word, value = heard[0]
+        return f"! {value}" if word == RAISES else value
 
     def sql(self, text: str, *values: Any) -> Any:
         """Have it run a statement by the standard library's sqlite3, which is foreign to us."""
@@ -69,15 +69,12 @@ class Neighbour:
         self._is_reaped = True
 
 
-def _serve(wire: socket.socket, path: Path, records: Path, name: str) -> None:
+def _serve(wire: Wire, path: Path, records: Path, name: str) -> None:
     """The process's whole life."""
     try:
         record = LineFile(records / f"{name}.jsonl")
         here = _Here(path, Witness(Outlast(path), name, record.write))
-        for line in wire.makefile("r"):
-            verb, *arguments = json.loads(line)
-            answer = here.do(verb, arguments)
-            wire.sendall((json.dumps(answer) + "\n").encode())
+        serve(wire, here.verbs.__getitem__)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -90,7 +87,7 @@ class _Here:
         self._witness = witness
         self._leases: dict[str, Any] = {}
         self._connection: sqlite3.Connection | None = None
-        self._verbs: dict[str, Callable[..., Any]] = {
+        self.verbs: dict[str, Callable[..., Any]] = {
             "enqueue": self._enqueue,
             "claim": self._claim,
             "complete": lambda task_id: witness.complete(self._leases[task_id], witness.worker),
@@ -102,12 +99,6 @@ class _Here:
             "sql and stay": self._sql_and_stay,
             "in another namespace": self._in_another_namespace,
         }
-
-    def do(self, verb: str, arguments: list[Any]) -> Any:
-        try:
-            return self._verbs[verb](*arguments)
-        except Exception as error:
-            return f"! {type(error).__name__}: {error}"
 
     def _enqueue(self, task_id: str) -> Any:
         task = self._witness.enqueue(task_id)

@@ -4,47 +4,26 @@ Each case says what must happen: a refusal in one sentence by the right class of
 at all. It plays in a process of its own, and the store that is left is judged like any other.
 """
 
+import os
 import random
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Event
+from typing import Any
 
 from outlast.errors import InvalidInput
 from outlast_lab.experiment import Finding, Findings, Plan
 from outlast_lab.experiments.misuse.cases import CASES
-from outlast_lab.experiments.misuse.stage import Stage
+from outlast_lab.stage.fork_server import ForkServer
+from outlast_lab.stage.pool import Order, Pool
 
 AT_ONCE = 2
+GOODBYE_SECONDS = 10
 
 
 def run(plan: Plan) -> Findings:
     """All cases, or as many as there is time for; in an order that the seed decides."""
-    names = _chosen(plan)
-    theatre = Theatre(plan, len(names), min(AT_ONCE, len(names)))
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
-        for _ in pool.map(theatre.play, names):
-            pass
-    except BaseException:
-        theatre.break_off()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-        theatre.close()
-    return Findings(
-        "misuse",
-        theatre.played,
-        theatre.found,
-        plan.elapsed_seconds(),
-        plan.seed,
-        {
-            "cases played": f"{theatre.played} of {len(names)}",
-            "cases that cannot be tried here": len(theatre.notes),
-        },
-        sorted(theatre.notes),
-    )
+    return play(plan, _chosen(plan), AT_ONCE)
 
 
 def _chosen(plan: Plan) -> list[str]:
@@ -60,65 +39,64 @@ def _chosen(plan: Plan) -> list[str]:
     return names[: plan.cases]
 
 
-class Theatre:
-    """Stages, one for each case that plays at a time, and what was seen on them.
+def play(plan: Plan, names: Sequence[str], at_once: int) -> Findings:
+    """These cases; once the time is up, those of a kind of which none was played yet."""
+    playing = _Playing(plan, names)
+    with Pool(_stages(min(at_once, len(names))), GOODBYE_SECONDS) as pool:
+        for order, verdict in pool.do(playing.orders()):
+            playing.note(order.arguments["name"], Path(order.arguments["folder"]), verdict)
+    return Findings(
+        "misuse",
+        playing.played,
+        playing.found,
+        plan.elapsed_seconds(),
+        plan.seed,
+        {
+            "cases played": f"{playing.played} of {len(names)}",
+            "cases that cannot be tried here": len(playing.notes),
+        },
+        sorted(playing.notes),
+    )
 
-    They are made by the thread that makes the theatre, for the kernel ends them with it.
-    """
 
-    def __init__(self, plan: Plan, total: int, at_once: int = 1) -> None:
+def _stages(count: int) -> Iterator[ForkServer]:
+    for _ in range(count):
+        yield ForkServer("outlast_lab.experiments.misuse.serving:main", os.getpid())
+
+
+class _Playing:
+    """Which cases were played, and what was seen."""
+
+    def __init__(self, plan: Plan, names: Sequence[str]) -> None:
         self.played = 0
         self.found: list[Finding] = []
         self.notes: list[str] = []
         self._plan = plan
-        self._total = total
-        self._kinds_played: set[str] = set()
-        self._broken_off = Event()
-        self._stages: list[Stage] = []
-        self._free: SimpleQueue[Stage] = SimpleQueue()
-        try:
-            for _ in range(at_once):
-                self._stages.append(Stage())
-                self._free.put(self._stages[-1])
-        except BaseException:
-            self.close()
-            raise
+        self._names = names
+        self._kinds: set[str] = set()
 
-    def play(self, name: str) -> None:
-        """One case, unless the time is up and one of its kind has been played."""
-        plan, kind = self._plan, name.partition(": ")[0]
-        if self._broken_off.is_set() or (plan.time_is_up() and kind in self._kinds_played):
-            return
-        folder = plan.folder / f"case {list(CASES).index(name)}"
-        folder.mkdir()
-        stage = self._free.get()
-        try:
-            verdict = stage.play(name, folder)
-        finally:
-            self._free.put(stage)
-        if self._broken_off.is_set():
-            return
+    def orders(self) -> Iterator[Order]:
+        for name in self._names:
+            if self._plan.time_is_up() and _kind(name) in self._kinds:
+                continue
+            self._kinds.add(_kind(name))
+            folder = self._plan.folder / f"case {list(CASES).index(name)}"
+            folder.mkdir()
+            yield Order("play", {"name": name, "folder": str(folder)})
+
+    def note(self, name: str, folder: Path, verdict: dict[str, Any]) -> None:
         if verdict["note"]:
             self.notes.append(f"{name}: {verdict['note']}")
+            self._kinds.discard(_kind(name))
         else:
             self.played += 1
-            self._kinds_played.add(kind)
-        for what in verdict["broken"]:
-            self.found.append(self._finding(name, what, folder))
+        must = f"what must happen: it {CASES[name].must}"
+        broken = [f"{what}; {must}" for what in verdict["broken"]]
+        self.found += self._plan.found(name, folder.iterdir(), broken)
         shutil.rmtree(folder, ignore_errors=True)
-        plan.progress(f"{self.played} of {self._total} cases, {len(self.found)} violations")
+        told = f"{self.played} of {len(self._names)} cases, {len(self.found)} violations"
+        self._plan.progress(told)
 
-    def _finding(self, name: str, what: str, folder: Path) -> Finding:
-        evidence = self._plan.keep_evidence(name, folder.iterdir(), broken=what)
-        return Finding(f"{what}; what must happen: it {CASES[name].must}", name, evidence)
 
-    def break_off(self) -> None:
-        """No case goes on, and what becomes of those under way says nothing."""
-        self._broken_off.set()
-        for stage in self._stages:
-            stage.break_off()
-
-    def close(self) -> None:
-        """The last curtain."""
-        for stage in self._stages:
-            stage.close()
+def _kind(name: str) -> str:
+    return name.partition(": ")[0]

@@ -13,6 +13,7 @@ from outlast.app.app import Outlast
 from outlast.errors import OutlastError
 from outlast.host import processes
 from outlast.settings import Settings
+from outlast_lab.experiment import Broken
 from outlast_lab.experiments.misuse.neighbour import Neighbour
 from outlast_lab.record.history import ANSWERED, Line, LineFile
 from outlast_lab.record.recorder import Witness
@@ -20,10 +21,6 @@ from outlast_lab.record.recorder import Witness
 LONGEST_SENTENCE = 700
 
 Names = str | tuple[str, ...]
-
-
-class Broken(Exception):
-    """Something else happened than must."""
 
 
 class NotHere(Exception):
@@ -136,8 +133,12 @@ class Scene:
             probes.arm(None)
         self.must(reached, f"{probe} was not passed")
 
-    def in_a_process(self, act: Callable[[], None]) -> int:
+    def in_a_process(self, act: Callable[[], object]) -> int:
         """Do it in a process of its own and wait; how it ended, as os.waitpid tells."""
+        return os.waitpid(self.fork(act), 0)[1]
+
+    def fork(self, act: Callable[[], object]) -> int:
+        """Fork from whatever this process is in the middle of; the pid of the child."""
         case_pid = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -150,7 +151,7 @@ class Scene:
                 traceback.print_exc()
             finally:
                 os._exit(status)
-        return os.waitpid(pid, 0)[1]
+        return pid
 
 
 def listing(folder: Path) -> list[tuple[str, int, int]]:

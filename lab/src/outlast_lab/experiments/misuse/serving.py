@@ -18,9 +18,9 @@ from types import FrameType
 from typing import Any
 
 from outlast.host import processes
+from outlast_lab.experiment import Broken
 from outlast_lab.experiments.misuse.cases import CASES
-from outlast_lab.experiments.misuse.scene import Broken, Case, NotHere, Scene
-from outlast_lab.experiments.misuse.stage import CASE_SECONDS
+from outlast_lab.experiments.misuse.scene import Case, NotHere, Scene
 from outlast_lab.judge.foreign_reader import copied_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.judge.reopening import after_reopening
@@ -29,6 +29,7 @@ from outlast_lab.record.history import read_history
 from outlast_lab.stage.forks import ready_to_fork
 from outlast_lab.stage.wire import Wire, serve
 
+CASE_SECONDS = 60
 _LOOK_SECONDS = 0.002
 _LAST_WORDS = 1500
 

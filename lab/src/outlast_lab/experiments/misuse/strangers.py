@@ -11,7 +11,8 @@ import apsw
 
 from outlast.app.app import Outlast
 from outlast.host import mounts
-from outlast_lab.experiments.misuse.scene import Broken, Case, NotHere, Scene, listing
+from outlast_lab.experiment import Broken
+from outlast_lab.experiments.misuse.scene import Case, NotHere, Scene, listing
 
 NOBODY = 65534
 

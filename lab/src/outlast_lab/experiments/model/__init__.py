@@ -8,15 +8,13 @@ change is followed to somebody who may make it. A case that fails is repeated ex
 and shrunk to a script that a person can read.
 """
 
-import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 from outlast.errors import InvalidInput
-from outlast_lab.experiment import Finding, Findings, Plan
+from outlast_lab.experiment import Finding, Findings, Plan, quiet
 from outlast_lab.experiments.model.script import parse
 from outlast_lab.experiments.model.shrinking import shrunk
 from outlast_lab.experiments.model.simulation import EXACT, KINDS, Run, drawn, repeated
@@ -36,7 +34,7 @@ def run(plan: Plan) -> Findings:
     findings = Findings("model", 0, [], 0.0, plan.seed)
     steps = {EXACT: 0, "woven": 0}
     started = time.process_time()
-    with _quiet():
+    with quiet():
         for case in _cases(plan):
             is_enough = len(findings.violations) >= ENOUGH_FAILING
             if is_enough or (plan.time_is_up() and findings.cases):
@@ -104,15 +102,3 @@ def _finding(plan: Plan, case: str, failed: Run) -> Finding:
     evidence = plan.keep_evidence(case, (), script=str(least), drawn=str(failed))
     told = "\n".join(f"    {line}" for line in str(least).splitlines())
     return Finding(f"{least.broken}\n{told}", case, evidence)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Thousands of deaths make a log that nobody reads."""
-    log = logging.getLogger("outlast")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(level)

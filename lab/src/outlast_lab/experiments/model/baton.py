@@ -105,34 +105,38 @@ def running() -> Actor | None:
     return thread.actor if isinstance(thread, _Thread) else None
 
 
-class Baton:
-    """Stops the actor that runs at each boundary; whoever is no actor passes."""
+# The boundaries; whoever is no actor passes
 
-    def before_write(self, context: str) -> bool:
-        """Stop, and hear whether to line up."""
-        actor = running()
-        if actor is None:
-            return False
+
+def before_write(context: str) -> bool:
+    """A write is about to begin; True: line up for the next group before anything else."""
+    actor = running()
+    if actor is None:
+        return False
+    actor.stop(f"before {context}")
+    return actor.lines_up
+
+
+def lined_up(context: str) -> None:
+    """It stands in the queue, and whoever leads next takes it along."""
+    if actor := running():
+        actor.stop(f"in the queue with {context}")
+
+
+def after_write(context: str) -> None:
+    """A write is committed or refused, and everything is let go of; its caller has not heard."""
+    if actor := running():
+        actor.stop(f"after {context}")
+
+
+def before_read(context: str) -> None:
+    """Something is about to be read, on which more may be decided."""
+    if actor := running():
         actor.stop(f"before {context}")
-        return actor.lines_up
 
-    def lined_up(self, context: str) -> None:
-        """Stop in the queue."""
-        if actor := running():
-            actor.stop(f"in the queue with {context}")
 
-    def after_write(self, context: str) -> None:
-        """Stop before the caller hears of it."""
-        if actor := running():
-            actor.stop(f"after {context}")
-
-    def before_read(self, context: str) -> None:
-        """Stop."""
-        if actor := running():
-            actor.stop(f"before {context}")
-
-    def until(self, is_free: Callable[[], bool]) -> None:
-        """Stop for as long as it takes."""
-        actor = running()
-        while actor is not None and not is_free():
-            actor.stop("a door", is_free)
+def until(is_free: Callable[[], bool]) -> None:
+    """Something of the process's own is in use: return when it is free."""
+    actor = running()
+    while actor is not None and not is_free():
+        actor.stop("a door", is_free)

@@ -14,15 +14,14 @@ from outlast.errors import (
     OutlastError,
     TaskNotFound,
 )
+from outlast.testing.clock import ManualClock
 from outlast_lab.experiments.model import records
-from outlast_lab.experiments.model.clocks import VirtualClock
 from outlast_lab.experiments.model.compare import Comparison, ms, same
 from outlast_lab.experiments.model.process import StandInProcess
 from outlast_lab.experiments.model.records import FINAL, Refused, Task, Wish
 from outlast_lab.experiments.model.reference import Model
 from outlast_lab.experiments.model.script import Broken, Script, Step
 from outlast_lab.experiments.model.terms import POLICIES, QUEUES, STORE, settings_of
-from outlast_lab.judge.foreign_reader import read_stored
 
 PROCESS_OF = {"a1": "p1", "a2": "p1", "a3": "p2"}
 """Three Outlast objects: two of one process, which share an incarnation, and one of another."""
@@ -69,7 +68,7 @@ class ExactWorld:
 
     def __init__(self, folder: Path, script: Script, seed: str) -> None:
         self.path = folder / STORE
-        self.clock = VirtualClock()
+        self.clock = ManualClock()
         rules = POLICIES[script.action]
         self.model = Model(rules, *self.clock.now(), processes=PROCESS_OF)
         settings, chance, births = settings_of(rules), random.Random(seed), count(1)
@@ -203,14 +202,6 @@ class ExactWorld:
             same(f"the accepted results of {name}", self.accepted.get(task, 0), int(completed))
             if executions < completed:
                 raise Broken(f"{name} is completed and never ran")
-
-    def check_file(self) -> None:
-        """When all have left: what other experiments check from outside must hold here too."""
-        for app in self.apps.values():
-            app.close()
-        faults = read_stored(self.path).faults
-        if faults:
-            raise Broken(f"the file is not sound: {faults}")
 
     def named(self, text: str) -> str:
         """A text with the script's names for tasks."""

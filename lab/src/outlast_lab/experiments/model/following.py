@@ -9,7 +9,7 @@ which situation, and what it does to the counters. What nothing explains is a vi
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from outlast_lab.experiments.model.clocks import VirtualClock
+from outlast.testing.clock import ManualClock
 from outlast_lab.experiments.model.effects import EFFECTS, LOST, Effect
 from outlast_lab.experiments.model.observed import Holder, Look, Move, Ongoing, Row
 from outlast_lab.experiments.model.records import FINAL, Rules
@@ -51,7 +51,7 @@ def is_lost_by_recovery(move: Move) -> bool:
 class Following:
     """Holds each change against the calls that were under way in its slice."""
 
-    def __init__(self, rules: Rules, clock: VirtualClock) -> None:
+    def __init__(self, rules: Rules, clock: ManualClock) -> None:
         self._rules = rules
         self._clock = clock
         self._tasks: dict[int, Row] = {}

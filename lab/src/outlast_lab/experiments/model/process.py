@@ -5,8 +5,8 @@ whatever a process owns alone (connections, incarnation, worker lock file, opene
 from it. Its locks are held through descriptors of its own, so to the kernel two registries are
 two owners.
 
-Its stores stop before and after every transaction, outside of every lock, where `Pause` says what
-happens next: nothing at all, or another actor runs, or the process dies.
+Its stores stop before and after every transaction, outside of every lock: an actor hands the baton
+back there, and another one runs, or the process dies. Whoever is no actor passes.
 """
 
 import logging
@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from outlast.app.app import Outlast
 from outlast.app.handle import StoreHandle
@@ -37,55 +37,12 @@ from outlast.store.sqlite.transaction import SqliteTransaction
 from outlast.store.store import Store
 from outlast.tasks.checked_enqueue import CheckedEnqueue
 from outlast.tasks.functions import Functions
+from outlast_lab.experiments.model import baton
 
 T = TypeVar("T")
 
 QUIET = logger("outlast.lab.quiet")
 QUIET.setLevel(logging.CRITICAL)
-
-
-class Pause(Protocol):
-    """What happens at the boundaries of transactions."""
-
-    def before_write(self, context: str) -> bool:
-        """A write is about to begin; True: line up for the next group before anything else."""
-        ...
-
-    def lined_up(self, context: str) -> None:
-        """It stands in the queue, and whoever leads next takes it along."""
-        ...
-
-    def after_write(self, context: str) -> None:
-        """A write is committed or refused, and everything is let go of."""
-        ...
-
-    def before_read(self, context: str) -> None:
-        """Something is about to be read, on which more may be decided."""
-        ...
-
-    def until(self, is_free: Callable[[], bool]) -> None:
-        """Something of the process's own is in use: return when it is free."""
-        ...
-
-
-class NoPause:
-    """Nothing happens."""
-
-    def before_write(self, context: str) -> bool:
-        """Go on."""
-        return False
-
-    def lined_up(self, context: str) -> None:
-        """Go on."""
-
-    def after_write(self, context: str) -> None:
-        """Go on."""
-
-    def before_read(self, context: str) -> None:
-        """Go on."""
-
-    def until(self, is_free: Callable[[], bool]) -> None:
-        """Nobody else is at work, so it is free."""
 
 
 class StandInProcess:
@@ -98,7 +55,6 @@ class StandInProcess:
         clock: Clock,
         jitter: Callable[[], float] = random.random,
         *,
-        pause: Pause | None = None,
         births: Iterator[int] | None = None,
     ) -> None:
         """`births` numbers incarnations, so that those who list them list them alike each time."""
@@ -106,9 +62,8 @@ class StandInProcess:
         self._settings = settings
         self._clock = clock
         self._jitter = jitter
-        self._pause = pause or NoPause()
         self._births = births
-        self._registry = _MortalRegistry(self._pause, births)
+        self._registry = _MortalRegistry(births)
 
     def outlast(self, on_close: Callable[[], None] = lambda: None) -> Outlast:
         """An object of this process, on its file and clock; it tells when it begins to close."""
@@ -123,21 +78,20 @@ class StandInProcess:
         given back, no worker signs off, no lock file is unlinked, no log is flushed. The Outlast
         objects made before are of the dead and must not be used again.
         """
-        registry, self._registry = self._registry, _MortalRegistry(self._pause, self._births)
+        registry, self._registry = self._registry, _MortalRegistry(self._births)
         registry.die()
 
 
 class _Turnstile:
     """A lock that is waited for at a boundary, so that whoever holds it can be let run on."""
 
-    def __init__(self, pause: Pause) -> None:
-        self._pause = pause
+    def __init__(self) -> None:
         self._is_taken = False
 
     @contextmanager
     def passed(self) -> Iterator[None]:
         if self._is_taken:
-            self._pause.until(lambda: not self._is_taken)
+            baton.until(lambda: not self._is_taken)
         self._is_taken = True
         try:
             yield
@@ -148,20 +102,17 @@ class _Turnstile:
 class _MortalRegistry(Registry):
     """The open stores of one stand-in process."""
 
-    def __init__(self, pause: Pause, births: Iterator[int] | None) -> None:
+    def __init__(self, births: Iterator[int] | None) -> None:
         super().__init__(
             lambda folder, users, settings, assists, opened: _MortalEngine(
-                folder, users, settings, pause, births, opened=opened
+                folder, users, settings, births, opened=opened
             )
         )
-        self.pause = pause
-        self._turnstile = _Turnstile(pause)
+        self._turnstile = _Turnstile()
 
     def _store_on(self, engine: ServingEngine, settings: Settings) -> Store:
         limits = (settings.max_waiting_writes, settings.write_timeout_seconds)
-        queue = _PausingQueue(engine.run_batch, limits)
-        queue.pause = self.pause
-        return Store(engine, queue)
+        return Store(engine, _PausingQueue(engine.run_batch, limits))
 
     def serve(
         self, path: Path, settings: Settings, now: Instant, assists: Principal | None = None
@@ -196,7 +147,6 @@ class _MortalEngine(ServingEngine):
         folder: SideFolder,
         users: UsersLock,
         settings: Settings,
-        pause: Pause,
         births: Iterator[int] | None,
         *,
         opened: Opened,
@@ -207,14 +157,12 @@ class _MortalEngine(ServingEngine):
             self.presence.own = self._own
         self._readers.close()
         self._readers = _PausingReaders(folder.database, settings.synchronous)
-        self._readers.pause = pause
         self._database.readers = self._readers
-        self._pause = pause
 
     def only_one(self, name: str, timeout_seconds: float = 0.0) -> Turn | None:
         """Who has the turn stands at a boundary, and is let run on instead of being waited for."""
         if timeout_seconds:
-            self._pause.until(lambda: not self.is_somebodys(name))
+            baton.until(lambda: not self.is_somebodys(name))
         return super().only_one(name, timeout_seconds)
 
     def die(self) -> None:
@@ -236,25 +184,21 @@ class _NumberedPresence(OwnPresence):
 
 
 class _PausingQueue(CommitQueue):
-    pause: Pause = NoPause()
-
     def wait(self, operation: Operation[Any]) -> None:
-        lines_up = self.pause.before_write(operation.context)
+        lines_up = baton.before_write(operation.context)
         if lines_up and not operation.alone:
             # Nobody wakes the committer: whoever writes next does, and both share a transaction.
             self.shared.append(operation)
-            self.pause.lined_up(operation.context)
+            baton.lined_up(operation.context)
             self._took_back(operation)
         if not operation.is_decided:
             super().wait(operation)
-        self.pause.after_write(operation.context)
+        baton.after_write(operation.context)
 
 
 class _PausingReaders(Readers):
-    pause: Pause = NoPause()
-
     def read(self, context: str, query: Callable[[SqliteTransaction], T]) -> T:
-        self.pause.before_read(context)
+        baton.before_read(context)
         return super().read(context, query)
 
 
@@ -271,7 +215,7 @@ class _Handle(StoreHandle):
     ) -> None:
         super().__init__(lambda: registry, path, settings, clock, None, log=QUIET)
         self._jitter = jitter
-        self._turnstile = _Turnstile(registry.pause)
+        self._turnstile = _Turnstile()
         self.on_close: Callable[[], None] = lambda: None
 
     def serve(self, tell: Callable[[Batch], None] | None = None) -> Session:

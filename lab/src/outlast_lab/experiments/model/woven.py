@@ -13,9 +13,9 @@ from typing import Any
 
 from outlast import probes
 from outlast.app.app import Outlast
+from outlast.testing.clock import ManualClock
 from outlast_lab.experiments.model.answers import check_answer
-from outlast_lab.experiments.model.baton import Actor, Baton, Died, Hung, running
-from outlast_lab.experiments.model.clocks import VirtualClock
+from outlast_lab.experiments.model.baton import Actor, Died, Hung, running
 from outlast_lab.experiments.model.following import Following
 from outlast_lab.experiments.model.observed import Life, Ongoing, Opening, Window
 from outlast_lab.experiments.model.process import StandInProcess
@@ -48,10 +48,9 @@ class WovenWorld:
 
     def __init__(self, folder: Path, script: Script, seed: str) -> None:
         self.path = folder / STORE
-        self.clock = VirtualClock()
+        self.clock = ManualClock()
         self._rules = POLICIES[script.action]
         self.lines: list[Line] = []
-        self._baton = Baton()
         self._settings = settings_of(self._rules)
         self._chance = random.Random(seed)
         self._births = count(1)
@@ -73,9 +72,8 @@ class WovenWorld:
 
     def _process(self) -> StandInProcess:
         return StandInProcess(
-            self.path, self._settings, self.clock, self._chance.random,
-            pause=self._baton, births=self._births,
-        )  # fmt: skip
+            self.path, self._settings, self.clock, self._chance.random, births=self._births
+        )
 
     def _app(self, app: str) -> Outlast:
         return self._processes[PROCESS_OF[app]].outlast(lambda: self._closes(app))

@@ -154,12 +154,6 @@ def _claim(world: WovenWorld, step: Step) -> Prepared:
     return call, lambda one, call: getattr(one, step.verb)(**options)
 
 
-def _take(world: WovenWorld, step: Step) -> Prepared:
-    args = step.args
-    call = _ongoing(world, step)
-    return call, lambda one, call: one.take(args["limit"], queue=list(args["queues"]))
-
-
 def _operate(world: WovenWorld, step: Step) -> Prepared:
     task_id = world.id_of(step.args["task"])
     call = _ongoing(world, step, task_ids=frozenset({task_id}))
@@ -167,21 +161,20 @@ def _operate(world: WovenWorld, step: Step) -> Prepared:
     return call, lambda one, call: getattr(one, step.verb)(task_id, *words)
 
 
-def _queue(world: WovenWorld, step: Step) -> Prepared:
-    return _ongoing(world, step), lambda one, call: getattr(one, step.verb)(step.args["queue"])
+def _plainly(*names: str) -> Callable[[WovenWorld, Step], Prepared]:
+    """A call of the verb's own name, with these of the step's arguments."""
+
+    def prepare(world: WovenWorld, step: Step) -> Prepared:
+        given = [step.args[name] for name in names]
+        return _ongoing(world, step), lambda one, call: getattr(one, step.verb)(*given)
+
+    return prepare
 
 
-def _whole(world: WovenWorld, step: Step) -> Prepared:
-    return _ongoing(world, step), lambda one, call: getattr(one, step.verb)()
-
-
-def _reclaim(world: WovenWorld, step: Step) -> Prepared:
+def _take(world: WovenWorld, step: Step) -> Prepared:
     args = step.args
-    return _ongoing(world, step), lambda one, call: one.reclaim_stale(args["silent"], args["force"])
-
-
-def _flush(world: WovenWorld, step: Step) -> Prepared:
-    return _ongoing(world, step), lambda one, call: one.flush(step.args["mode"])
+    call = _ongoing(world, step)
+    return call, lambda one, call: one.take(args["limit"], queue=list(args["queues"]))
 
 
 _ERRORS: dict[str, Any] = {
@@ -247,13 +240,13 @@ _OTHERS: dict[str, Callable[[WovenWorld, Step], Prepared]] = {
     "fail_task": _operate,
     "park_task": _operate,
     "unpark_task": _operate,
-    "pause": _queue,
-    "unpause": _queue,
-    "heal": _whole,
-    "recover": _whole,
-    "reclaim_stale": _reclaim,
-    "open": _whole,
-    "flush": _flush,
+    "pause": _plainly("queue"),
+    "unpause": _plainly("queue"),
+    "heal": _plainly(),
+    "recover": _plainly(),
+    "reclaim_stale": _plainly("silent", "force"),
+    "open": _plainly(),
+    "flush": _plainly("mode"),
     "close": _leave,
     "leave": _leave,
     "complete_many": _complete_many,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+from outlast_lab.experiment import no_files
 from outlast_lab.experiments.power import carelessness
 from outlast_lab.experiments.power.own_scenarios import ALL_LIVES
 from outlast_lab.experiments.power.recorder import record
@@ -52,7 +53,7 @@ def record_driven(
     keep_base(database, folder, before)
     side = database.with_name(f"{database.name}{SIDE}")
     if side.exists():
-        shutil.copytree(side, folder / SIDE_BEFORE, ignore=_sockets)
+        shutil.copytree(side, folder / SIDE_BEFORE, ignore=no_files)
     driven(partial(_play, live, database, folder / "events", synchronous))
     return Recording.load(folder)
 
@@ -75,9 +76,3 @@ def driven(act: Callable[[], None]) -> None:
     if ended.error is not None or os.WTERMSIG(ended.status) != signal.SIGKILL:
         words = (ended.error or "").strip().splitlines()[-1:]
         raise DrivenFailed(f"it did not come to its end: {words}")
-
-
-def _sockets(folder: str, names: list[str]) -> list[str]:
-    """What is left out of a copy."""
-    paths = {name: Path(folder, name) for name in names}
-    return [name for name, path in paths.items() if not (path.is_file() or path.is_dir())]

@@ -28,6 +28,7 @@ from outlast_lab.experiments.power.next_boot import BootClock, begin_boot, lay_d
 from outlast_lab.experiments.power.recording import TOLD, Recording
 from outlast_lab.judge.foreign_reader import Stored
 from outlast_lab.judge.invariants import violations
+from outlast_lab.judge.replay import FINAL
 from outlast_lab.record.history import Write, history_of
 from outlast_lab.record.recorder import Witness
 from outlast_lab.record.scenarios import SETTINGS
@@ -38,7 +39,6 @@ _OPENED_AGAIN = 2
 _REFUNDED = "never_started"
 _AT_ONCE = 5
 _MOST_TASKS = 1000
-_FINAL = ("completed", "failed", "cancelled")
 _SHARED_MEMORY_BYTES = 32768
 
 
@@ -125,11 +125,11 @@ class Reopening:
         for one in violations(history, after):
             yield Complaint(LOST, f"after going on: {one}")
         for task_id, status in after.statuses().items():
-            if status not in _FINAL:
+            if status not in FINAL:
                 yield Complaint(LOST, f"{task_id} is {status} and cannot be finished")
         found = self._judge.held_by(image)
         for task_id, status in found.statuses().items():
-            if status in _FINAL and after.statuses().get(task_id) != status:
+            if status in FINAL and after.statuses().get(task_id) != status:
                 yield Complaint(LOST, f"{task_id} was {status} and is so no longer")
         for task_id, moves in after.moves.items():
             since = moves[len(found.moves.get(task_id, ())) :]

@@ -5,15 +5,15 @@ Whoever wants to write meanwhile logs who stands in the way, waits, and writes w
 on; whoever gives up before is told by whom it was kept; whoever reads is not hindered.
 """
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast_lab.experiment import Finding, Plan
+from outlast_lab.experiment import Broken, Finding, Plan
 from outlast_lab.experiments.zombie.delay import Stopwatch
+from outlast_lab.experiments.zombie.side_by_side import SideBySide
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
@@ -24,7 +24,6 @@ from outlast_lab.stage.actors import (
     Company,
     NoAnswer,
     fresh,
-    played_at_once,
 )
 
 # The promise, beyond what the same takes when nobody is stopped; how long this machine lets a
@@ -100,10 +99,6 @@ CASES = (
 )
 
 
-class Broken(Exception):
-    """A promise was seen broken; the words of it."""
-
-
 class Late(Broken):
     """What was promised came, and not in time."""
 
@@ -112,36 +107,21 @@ def play(
     cases: Sequence[Case], plan: Plan, company: Company, played: Counter[str]
 ) -> Iterator[Finding]:
     """Play cases, some at once, and at least one of them; yields what they find."""
-
-    def found(number: int, case: Case) -> list[Finding]:
-        if number and plan.time_is_up():
-            return []
-        played["writers"] += 1
-        return _found(number, case, plan, company)
-
-    for one in played_at_once(cases, found, company.abandon):
-        yield from one
-
-
-def _found(number: int, case: Case, plan: Plan, company: Company) -> list[Finding]:
-    folder = plan.folder / f"inside-{number}"
-    words: list[str] = []
-    for _ in range(MOST_LATE):
-        try:
-            words = _objections(case, fresh(folder), company)
-        except Late as error:
-            words = [str(error)]
-        else:
-            break
-    if company.is_abandoned:
-        # It was interrupted, and what was seen is the end of its processes.
-        words = []
-    kept = [plan.keep_evidence(str(case), [folder], what=what) for what in words]
-    shutil.rmtree(folder, ignore_errors=True)
-    return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
+    return SideBySide("writers", plan, company, played).play(cases, _objections)
 
 
 def _objections(case: Case, folder: Path, company: Company) -> list[str]:
+    """What is broken; being late is so if it is late every time."""
+    words: list[str] = []
+    for _ in range(MOST_LATE):
+        try:
+            return _objections_once(case, fresh(folder), company)
+        except Late as error:
+            words = [str(error)]
+    return words
+
+
+def _objections_once(case: Case, folder: Path, company: Company) -> list[str]:
     try:
         if case.verb == "open":
             _play_opening(case, folder, company)
@@ -288,8 +268,3 @@ def _play_opening(case: Case, folder: Path, company: Company) -> None:
         second.close()
     finally:
         first.close()
-
-
-def chosen_cases(plan: Plan) -> list[Case]:
-    """What a plan asks for."""
-    return [case for case in CASES if plan.case in (None, str(case))]

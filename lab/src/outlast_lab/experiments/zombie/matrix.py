@@ -4,9 +4,8 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 
-from outlast_lab.experiment import Finding, Plan
+from outlast_lab.experiment import Broken, Finding, Plan
 from outlast_lab.experiments.zombie.cases import (
     BEFORE_ASKING,
     BEFORE_WRITING,
@@ -27,7 +26,6 @@ from outlast_lab.experiments.zombie.meanwhile import (
     PAST_THE_LEASE_SECONDS,
     STILL_ITS_OWN,
     Holder,
-    NotHandedOut,
     Stage,
 )
 from outlast_lab.judge.foreign_reader import foreign_stored
@@ -35,17 +33,12 @@ from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
 from outlast_lab.stage.actors import Actor, ActorRaised, Company, NoAnswer, fresh
 
-
-class Refuted(Exception):
-    """A promise was seen broken; the words of it."""
-
-
 CASES = tuple(all_cases(tuple(MEANWHILE), NEEDS_THE_ZOMBIE))
 
 # So many share a stage: it costs more than one of them, and grows slower with every task on it.
 STAGE_CASES = 12
 _REFUSED = "LeaseLost: "
-_WRONG = (Refuted, NotHandedOut, NoAnswer, ActorRaised, RuntimeError)
+_WRONG = (Broken, NoAnswer, ActorRaised, RuntimeError)
 
 
 def play(
@@ -80,7 +73,7 @@ def _on_one_stage(
                 stage = stage or Stage(folder, company)
                 _play(stage, case, task_id)
             except _WRONG as error:
-                yield _finding(str(error), str(case), folder, plan)
+                yield from plan.found(str(case), [folder], [error])
                 break
             if plan.time_is_up():
                 break
@@ -101,16 +94,12 @@ def _judged(stage: Stage, tasks: dict[str, Case], plan: Plan) -> Iterator[Findin
         case = tasks.get(_case_task_id(one.task_id)) or next(reversed(tasks.values()))
         if case.meanwhile in ENQUEUED_ANEW and one.kind in ("lost", "twice"):
             continue
-        yield _finding(str(one), str(case), stage.folder, plan)
+        yield from plan.found(str(case), [stage.folder], [one])
 
 
 def _case_task_id(task_id: str) -> str:
     """The task of the case that made a task, be it its live one or what the heir enqueued."""
     return task_id.partition("-")[0]
-
-
-def _finding(what: str, case: str, folder: Path, plan: Plan) -> Finding:
-    return Finding(what, case, plan.keep_evidence(case, [folder], what=what))
 
 
 def _play(stage: Stage, case: Case, task_id: str) -> None:
@@ -124,7 +113,7 @@ def _play(stage: Stage, case: Case, task_id: str) -> None:
         own_id = _give_a_live_one(stage, case, task_id)
     _stop(zombie, case, number, task_id)
     if early := stage.heir.ask("hands", "claim", {"queue": task_id}):
-        raise Refuted(f"a holder was stopped, its lease stood, and it was handed out: {early}")
+        raise Broken(f"a holder was stopped, its lease stood, and it was handed out: {early}")
     stage.clock.advance(PAST_THE_LEASE_SECONDS)
     holder = MEANWHILE[case.meanwhile](stage, task_id)
     own_id = own_id or _give_a_live_one(stage, case, task_id)
@@ -171,7 +160,7 @@ def _complete(holder: Holder) -> None:
     actor, lease = holder
     said = actor.ask("writes", "complete", lease, "the present holder's result")
     if said != ["done", True]:
-        raise Refuted(f"afterwards the present holder could not complete it: {said}")
+        raise Broken(f"afterwards the present holder could not complete it: {said}")
 
 
 def _give_a_live_one(stage: Stage, case: Case, task_id: str) -> str | None:
@@ -201,9 +190,9 @@ def _is_named(stage: Stage, task_id: str) -> None:
     """Whoever gives up waiting is told who stands in the way; whoever reads is not hindered."""
     outcome, value = stage.impatient.ask("does", "enqueue", f"{task_id}-meanwhile")
     if outcome != "refused" or not str(value).startswith("QueueStalled: "):
-        raise Refuted(f"a write beside a stopped writer was answered {outcome} {value}")
+        raise Broken(f"a write beside a stopped writer was answered {outcome} {value}")
     if f"process {stage.zombie.pid} (stopped)" not in value:
-        raise Refuted(f"the stopped writer {stage.zombie.pid} was not named: {value}")
+        raise Broken(f"the stopped writer {stage.zombie.pid} was not named: {value}")
 
 
 def _check_answer(case: Case, outcome: str, value: object) -> None:
@@ -212,19 +201,19 @@ def _check_answer(case: Case, outcome: str, value: object) -> None:
         # The witness tells of each lease whether its end was stored.
         is_refused = outcome == "done" and isinstance(value, list) and value[0] is False
         if len(value if isinstance(value, list) else ()) > 1 and value != [False, True]:
-            raise Refuted(f"a live lease beside a lost one was answered {outcome} {value}")
+            raise Broken(f"a live lease beside a lost one was answered {outcome} {value}")
     else:
         is_refused = outcome == "refused" and str(value).startswith(_REFUSED)
     is_fine = outcome == "done" and not verb.is_refused
     if not (is_refused or is_fine):
-        raise Refuted(f"a write of a zombie was answered {outcome} {value}")
+        raise Broken(f"a write of a zombie was answered {outcome} {value}")
 
 
 def _check_acceptance(case: Case, outcome: str, value: object) -> None:
     """A lease that ran out and was given to nobody else still counts."""
     is_stored = value is not False and not (isinstance(value, list) and False in value)
     if outcome != "done" or not is_stored:
-        raise Refuted(f"a lease that nobody took was answered {outcome} {value} to {case.verb}")
+        raise Broken(f"a lease that nobody took was answered {outcome} {value} to {case.verb}")
 
 
 def _check_changes(stage: Stage, own_id: str | None, what: str) -> None:
@@ -237,7 +226,7 @@ def _check_changes(stage: Stage, own_id: str | None, what: str) -> None:
             continue
         if own_id and (table == "transitions" or (table == "tasks" and repr(own_id) in row)):
             continue
-        raise Refuted(f"{what}, and {table} changed: {row}")
+        raise Broken(f"{what}, and {table} changed: {row}")
 
 
 def chosen_cases(plan: Plan) -> list[Case]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from outlast_lab.experiment import Broken
 from outlast_lab.stage.acting import SharedClock
 from outlast_lab.stage.actors import Actor, Company, fresh
 
@@ -80,7 +81,7 @@ class Stage:
         """The number of a long lease on a task that is waiting, or was left by its holder."""
         leases = actor.ask("hands", verb, {"queue": task_id, "lease": LONG_LEASE})
         if [lease[1] for lease in leases] != [task_id]:
-            raise NotHandedOut(f"{task_id} was not handed out after its lease ran out: {leases}")
+            raise Broken(f"{task_id} was not handed out after its lease ran out: {leases}")
         return int(leases[0][0])
 
     def ends(self, actor: Actor, task_id: str, verb: str, *arguments: Any, **options: Any) -> None:
@@ -88,7 +89,7 @@ class Stage:
         number = self.claims(actor, task_id)
         outcome, value = actor.ask("writes", verb, number, *arguments, **options)
         if (outcome, value) != ("done", True):
-            raise NotHandedOut(f"the heir's {verb} of {task_id}: {outcome} {value}")
+            raise Broken(f"the heir's {verb} of {task_id}: {outcome} {value}")
 
     def close(self) -> None:
         """Nobody is left on the store."""
@@ -96,96 +97,48 @@ class Stage:
             actor.close()
 
 
-class NotHandedOut(Exception):
-    """The task of a stopped holder did not become anybody else's: it is stuck."""
-
-
 # Who holds the task in the end, if anybody does: the actor and the number of the lease.
 Holder = tuple[Actor, int] | None
+Meanwhile = Callable[[Stage, str], Holder]
+
+HEIR, NAMESAKE, ITSELF = "heir", "namesake", "zombie"
 
 
-def _held(stage: Stage, task_id: str) -> Holder:
-    return stage.heir, stage.claims(stage.heir, task_id)
+def _actor(stage: Stage, who: str) -> Actor:
+    actor: Actor = getattr(stage, who)
+    if who == ITSELF:
+        actor.resume()
+    return actor
 
 
-def _prefetched(stage: Stage, task_id: str) -> Holder:
-    return stage.heir, stage.claims(stage.heir, task_id, "prefetch")
+def _held(who: str, verb: str = "claim") -> Meanwhile:
+    def act(stage: Stage, task_id: str) -> Holder:
+        actor = _actor(stage, who)
+        return actor, stage.claims(actor, task_id, verb)
+
+    return act
 
 
-def _held_by_a_namesake(stage: Stage, task_id: str) -> Holder:
-    return stage.namesake, stage.claims(stage.namesake, task_id)
+def _ended(who: str, verb: str, *arguments: Any, **options: Any) -> Meanwhile:
+    return lambda stage, task_id: stage.ends(
+        _actor(stage, who), task_id, verb, *arguments, **options
+    )
 
 
-def _held_by_itself(stage: Stage, task_id: str) -> Holder:
-    stage.zombie.resume()
-    return stage.zombie, stage.claims(stage.zombie, task_id)
+def _done(verb: str, *arguments: Any) -> Meanwhile:
+    return lambda stage, task_id: stage.does(verb, *arguments)
 
 
-def _completed_by_itself(stage: Stage, task_id: str) -> None:
-    stage.zombie.resume()
-    stage.ends(stage.zombie, task_id, "complete", "the other result")
+def _done_to_it(verb: str, *arguments: Any) -> Meanwhile:
+    return lambda stage, task_id: stage.does(verb, task_id, *arguments)
 
 
-def _completed(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.heir, task_id, "complete", "the heir's result")
+def _one_after_another(*acts: Meanwhile) -> Meanwhile:
+    def act(stage: Stage, task_id: str) -> Holder:
+        holders = [one(stage, task_id) for one in acts]
+        return holders[-1]
 
-
-def _completed_alike(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.heir, task_id, "complete", "the zombie's result")
-
-
-def _completed_by_a_namesake(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.namesake, task_id, "complete", "the namesake's result")
-
-
-def _failed(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.heir, task_id, "fail", "the heir's error", retry=False)
-
-
-def _waiting_for_its_retry(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.heir, task_id, "fail", "the heir's error")
-
-
-def _released(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.heir, task_id, "release")
-
-
-def _parked(stage: Stage, task_id: str) -> None:
-    stage.ends(stage.heir, task_id, "park", "approval")
-
-
-def _put_back(stage: Stage, task_id: str) -> None:
-    stage.does("heal")
-
-
-def _put_back_by_the_detector(stage: Stage, task_id: str) -> None:
-    stage.does("detect")
-
-
-def _recovered(stage: Stage, task_id: str) -> None:
-    stage.does("recover")
-
-
-def _reclaimed(stage: Stage, task_id: str) -> None:
-    stage.does("reclaim_stale", PAST_THE_LEASE_SECONDS / 2)
-
-
-def _reclaimed_and_held(stage: Stage, task_id: str) -> Holder:
-    _reclaimed(stage, task_id)
-    return _held(stage, task_id)
-
-
-def _cancelled(stage: Stage, task_id: str) -> None:
-    stage.does("cancel", task_id)
-
-
-def _failed_by_an_operator(stage: Stage, task_id: str) -> None:
-    stage.does("fail_task", task_id, "the operator's word")
-
-
-def _retried(stage: Stage, task_id: str) -> None:
-    _failed(stage, task_id)
-    stage.does("retry", task_id)
+    return act
 
 
 def _taken(stage: Stage, task_id: str) -> None:
@@ -198,45 +151,40 @@ def _enqueued_anew(stage: Stage, task_id: str) -> None:
     stage.does("enqueue", task_id, queue=task_id)
 
 
-def _held_anew(stage: Stage, task_id: str) -> Holder:
-    _enqueued_anew(stage, task_id)
-    return stage.heir, stage.claims(stage.heir, task_id)
-
-
-def _held_anew_by_itself(stage: Stage, task_id: str) -> Holder:
-    _enqueued_anew(stage, task_id)
-    return _held_by_itself(stage, task_id)
-
-
 def _left_alone(stage: Stage, task_id: str) -> None:
     """The lease runs out and is given to nobody else: it still counts."""
 
 
-MEANWHILE: dict[str, Callable[[Stage, str], Holder]] = {
-    "it was taken over by another": _held,
-    "it was prefetched by another": _prefetched,
-    "it was taken over by a namesake": _held_by_a_namesake,
-    "the zombie itself claimed it anew": _held_by_itself,
-    "the zombie itself completed it anew": _completed_by_itself,
-    "completed by another": _completed,
-    "completed by another with the same result": _completed_alike,
-    "completed by a namesake": _completed_by_a_namesake,
-    "failed by another": _failed,
-    "another's failure that is to be retried": _waiting_for_its_retry,
-    "released by another": _released,
-    "parked by another": _parked,
-    "put back by healing": _put_back,
-    "put back by the detector": _put_back_by_the_detector,
-    "put back by a recovery": _recovered,
-    "reclaimed by hand": _reclaimed,
-    "reclaimed by hand and held by another": _reclaimed_and_held,
-    "cancelled": _cancelled,
-    "failed by an operator": _failed_by_an_operator,
-    "failed and retried as a clone": _retried,
+_FAILED = _ended(HEIR, "fail", "the heir's error", retry=False)
+_RECLAIMED = _done("reclaim_stale", PAST_THE_LEASE_SECONDS / 2)
+
+MEANWHILE: dict[str, Meanwhile] = {
+    "it was taken over by another": _held(HEIR),
+    "it was prefetched by another": _held(HEIR, "prefetch"),
+    "it was taken over by a namesake": _held(NAMESAKE),
+    "the zombie itself claimed it anew": _held(ITSELF),
+    "the zombie itself completed it anew": _ended(ITSELF, "complete", "the other result"),
+    "completed by another": _ended(HEIR, "complete", "the heir's result"),
+    "completed by another with the same result": _ended(HEIR, "complete", "the zombie's result"),
+    "completed by a namesake": _ended(NAMESAKE, "complete", "the namesake's result"),
+    "failed by another": _FAILED,
+    "another's failure that is to be retried": _ended(HEIR, "fail", "the heir's error"),
+    "released by another": _ended(HEIR, "release"),
+    "parked by another": _ended(HEIR, "park", "approval"),
+    "put back by healing": _done("heal"),
+    "put back by the detector": _done("detect"),
+    "put back by a recovery": _done("recover"),
+    "reclaimed by hand": _RECLAIMED,
+    "reclaimed by hand and held by another": _one_after_another(_RECLAIMED, _held(HEIR)),
+    "cancelled": _done_to_it("cancel"),
+    "failed by an operator": _done_to_it("fail_task", "the operator's word"),
+    "failed and retried as a clone": _one_after_another(_FAILED, _done_to_it("retry")),
     "taken": _taken,
     "taken and enqueued anew under its id": _enqueued_anew,
-    "taken, enqueued anew under its id and held": _held_anew,
-    "taken, enqueued anew under its id and held by itself": _held_anew_by_itself,
+    "taken, enqueued anew under its id and held": _one_after_another(_enqueued_anew, _held(HEIR)),
+    "taken, enqueued anew under its id and held by itself": _one_after_another(
+        _enqueued_anew, _held(ITSELF)
+    ),
     "its lease ran out and nobody took it": _left_alone,
 }
 NEEDS_THE_ZOMBIE = frozenset(name for name in MEANWHILE if "itself" in name)

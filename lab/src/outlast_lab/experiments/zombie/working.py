@@ -1,7 +1,6 @@
 """Real workers stopped past their leases: the worker, its store process, a handler's process."""
 
 import json
-import shutil
 import signal
 import time
 from collections import Counter
@@ -11,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast.host import processes
-from outlast_lab.experiment import Finding, Plan
+from outlast_lab.experiment import Broken, Finding, Plan
 from outlast_lab.experiments.chaos.targets import Target, keep_others_out
+from outlast_lab.experiments.zombie.side_by_side import SideBySide
 from outlast_lab.judge.foreign_reader import foreign_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.record.history import read_history
@@ -23,12 +22,11 @@ from outlast_lab.stage.actors import (
     ActorRaised,
     Company,
     NoAnswer,
-    fresh,
-    played_at_once,
     stopped,
     store_process_of,
 )
 from outlast_lab.stage.handlers import await_sign, leave_sign
+from outlast_lab.stage.process_table import has_ended
 
 LEASE_SECONDS = 1.0
 # A task that nobody gets so long after its lease ran out is stuck, also on a busy machine.
@@ -72,10 +70,6 @@ CASES = (
     ),
     Case("hold_apart", HANDLER, HELD),
 )
-
-
-class Broken(Exception):
-    """A promise was seen broken; the words of it."""
 
 
 @dataclass(slots=True)
@@ -134,35 +128,20 @@ def play(
     cases: Sequence[Case], plan: Plan, company: Company, played: Counter[str]
 ) -> Iterator[Finding]:
     """Play cases, some at once, and at least one of them; yields what they find."""
-
-    def found(number: int, case: Case) -> list[Finding]:
-        if number and plan.time_is_up():
-            return []
-        played["workers"] += 1
-        return _found(number, case, plan, company)
-
-    for one in played_at_once(cases, found, company.abandon):
-        yield from one
+    return SideBySide("workers", plan, company, played).play(cases, _objections)
 
 
-def _found(number: int, case: Case, plan: Plan, company: Company) -> list[Finding]:
-    folder = fresh(plan.folder / f"worker-{number}")
+def _objections(case: Case, folder: Path, company: Company) -> list[str]:
     scene = Scene(folder, company)
     try:
         scene.enter()
         _play(scene, case)
         history, stored = read_history(folder), foreign_stored(scene.path)
-        words = [str(one) for one in violations(history, stored)]
+        return [str(one) for one in violations(history, stored)]
     except (Broken, NoAnswer, ActorRaised, TimeoutError) as error:
-        words = [str(error)]
+        return [str(error)]
     finally:
         scene.close()
-    if company.is_abandoned:
-        # It was interrupted, and what was seen is the end of its processes.
-        words = []
-    kept = [plan.keep_evidence(str(case), [folder], what=what) for what in words]
-    shutil.rmtree(folder, ignore_errors=True)
-    return [Finding(what, str(case), where) for what, where in zip(words, kept, strict=True)]
 
 
 def _play(scene: Scene, case: Case) -> None:
@@ -233,18 +212,13 @@ def _writes_of(scene: Scene, handler_pid: int) -> dict[str, str] | None:
     sign = scene.signs / "wrote t 1"
     until = time.monotonic() + PATIENCE_SECONDS
     while not sign.exists():
-        if handler_pid != scene.worker.pid and not _lives(handler_pid):
+        if handler_pid != scene.worker.pid and has_ended(handler_pid):
             return None
         if time.monotonic() > until or (scene.worker.has_answered() and not sign.exists()):
             raise Broken("a handler came back and did not try to write")
         time.sleep(_LOOK_SECONDS)
     said: dict[str, str] = json.loads(sign.read_text(encoding="utf-8"))
     return said
-
-
-def _lives(pid: int) -> bool:
-    found = processes.process_stat(pid)
-    return found is not None and found[0] not in "ZX"
 
 
 def _ends(scene: Scene) -> None:
@@ -256,8 +230,3 @@ def _ends(scene: Scene) -> None:
 def _is_done(said: list[Any]) -> None:
     if said != ["done", True]:
         raise Broken(f"the present holder could not complete the task: {said}")
-
-
-def chosen_cases(plan: Plan) -> list[Case]:
-    """What a plan asks for."""
-    return [case for case in CASES if plan.case in (None, str(case))]
