@@ -15,13 +15,13 @@ from outlast.errors import InvalidInput
 from outlast_lab.experiment import Plan
 from outlast_lab.experiments.chaos import running
 from outlast_lab.experiments.chaos.cycles import TOGETHER
-from outlast_lab.experiments.chaos.own_clock import OwnClock
 from outlast_lab.experiments.chaos.programs import (
     FEWEST_PROCESSES,
     MOST_PROCESSES,
     NIGHT_SECONDS,
     round_of,
 )
+from outlast_lab.experiments.clock.wall_clock import WallClock
 
 ROUND_SECONDS = 8
 MOST_ROUNDS = 8
@@ -97,7 +97,7 @@ def test_every_round_crashes_as_a_whole_and_every_second_one_is_suspended() -> N
 
 
 def test_the_wall_clock_of_a_round_jumps_by_a_night_each_time(tmp_path: Path) -> None:
-    clock = OwnClock(tmp_path)
+    clock = WallClock(tmp_path)
     for nights in range(3):
         before = time.time()
         shown = subprocess.run(
@@ -105,7 +105,7 @@ def test_the_wall_clock_of_a_round_jumps_by_a_night_each_time(tmp_path: Path) ->
             env=os.environ | clock.environment, capture_output=True, check=True,
         )  # fmt: skip
         assert before <= float(shown.stdout) - nights * NIGHT_SECONDS <= time.time()
-        clock.jump()
+        clock.jump(NIGHT_SECONDS)
 
 
 def test_the_seed_decides_who_takes_part_and_what_is_done_to_them() -> None:

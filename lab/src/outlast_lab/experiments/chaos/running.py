@@ -17,9 +17,9 @@ from outlast_lab.experiment import Finding, Findings, Plan
 from outlast_lab.experiments.chaos.cycles import Cycles
 from outlast_lab.experiments.chaos.judge import figures, objections, read_executions
 from outlast_lab.experiments.chaos.members import NO_ENVIRONMENT, PATIENCE_SECONDS, Member
-from outlast_lab.experiments.chaos.own_clock import OwnClock
 from outlast_lab.experiments.chaos.programs import Program, Round, round_of
 from outlast_lab.experiments.chaos.supervisor import Account, Supervisor
+from outlast_lab.experiments.clock.wall_clock import WallClock
 from outlast_lab.judge.foreign_reader import copied_stored
 from outlast_lab.judge.invariants import violations
 from outlast_lab.judge.row_rules import Violation
@@ -128,7 +128,7 @@ def _play(plan: Plan, chaos: Round, case: str, counted: Counter[str]) -> list[Fi
     records.mkdir(parents=True)
     path, seed = folder / "work.db", f"{plan.seed} {chaos.number}"
     try:
-        clock = OwnClock(folder) if chaos.has_own_clock else None
+        clock = WallClock(folder) if chaos.has_own_clock else None
         account = Supervisor(chaos, path, records, seed, clock).run()
         _copy(path, folder / AS_LEFT)
         _finish(path, records, seed, account, clock)
@@ -146,7 +146,9 @@ def _copy(path: Path, target: Path) -> None:
             shutil.copy2(file, target / file.name)
 
 
-def _finish(path: Path, records: Path, seed: str, account: Account, clock: OwnClock | None) -> None:
+def _finish(
+    path: Path, records: Path, seed: str, account: Account, clock: WallClock | None
+) -> None:
     """Somebody comes when all others are gone, and finishes what is left."""
     environment = NO_ENVIRONMENT if clock is None else clock.environment
     program = Program("last", "last", 0, PATIENCE_SECONDS)

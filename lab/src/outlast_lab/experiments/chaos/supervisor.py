@@ -14,9 +14,9 @@ from outlast_lab.experiments.chaos.members import (
     TICK_SECONDS,
     Member,
 )
-from outlast_lab.experiments.chaos.own_clock import OwnClock
-from outlast_lab.experiments.chaos.programs import Deed, Round
+from outlast_lab.experiments.chaos.programs import NIGHT_SECONDS, Deed, Round
 from outlast_lab.experiments.chaos.targets import Target, await_stop, keep_others_out, let_go, send
+from outlast_lab.experiments.clock.wall_clock import WallClock
 from outlast_lab.record.history import KILLED, LineFile, host_seconds
 
 LATE_SECONDS = 0.5
@@ -70,7 +70,7 @@ class Supervisor:
     """Keeps every place taken, except for the moments that the plan leaves it empty."""
 
     def __init__(
-        self, chaos: Round, path: Path, folder: Path, seed: str, clock: OwnClock | None = None
+        self, chaos: Round, path: Path, folder: Path, seed: str, clock: WallClock | None = None
     ) -> None:
         """`clock` is the wall clock of its processes, if that is not the host's."""
         self.account = Account()
@@ -200,7 +200,7 @@ class Supervisor:
         since = host_seconds()
         send(signal.SIGSTOP, everybody)
         await_stop(everybody)
-        self._clock.jump()
+        self._clock.jump(NIGHT_SECONDS)
         time.sleep(deed.seconds)
         send(signal.SIGCONT, everybody)
         let_go(everybody)
