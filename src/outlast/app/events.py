@@ -10,6 +10,7 @@ from outlast.app.event_delivery import NEEDS_A_LOOP, OnError, Terms, Wanted
 from outlast.app.handle import StoreHandle
 from outlast.app.subscription import Subscription
 from outlast.clock import Instant
+from outlast.domain.escaping import shown
 from outlast.domain.events import (
     MISSED,
     START,
@@ -21,7 +22,6 @@ from outlast.domain.events import (
     cursor_of,
 )
 from outlast.domain.names import checked_id, checked_name, checked_whole
-from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 from outlast.store.change_watch import POLL_SECONDS
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from outlast.app.lock_renewal import let_all_go
 from outlast.clock import Clock, Instant, SystemClock
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import (
     InvalidInput,
     OutlastError,

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import InvalidInput
 
 # What SQLite and we ourselves put beside a database: a store of that name would be lost.

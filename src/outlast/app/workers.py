@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from outlast.app.handle import StoreHandle
 from outlast.domain import codec
+from outlast.domain.escaping import shown
 from outlast.domain.lifecycle import OPERATOR
 from outlast.domain.names import checked_flag, checked_id, checked_name
 from outlast.domain.operator_acts import LIBRARY, Signature, signed
 from outlast.domain.recovery import DeadWorker
-from outlast.domain.shown import shown
 from outlast.domain.worker import WorkerInfo
 from outlast.errors import InvalidInput
 from outlast.maintenance.recovery import dead_worker

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import InvalidInput
 from outlast.store.new_tasks import NewTask
 from outlast.store.records import Claimed, TaskTrace, Trace

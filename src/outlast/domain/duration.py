@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import InvalidInput
 
 Duration = float | int | str | timedelta

@@ -1,4 +1,15 @@
-"""Text that may hold anything, made harmless before it is printed or logged."""
+"""What may be anything, made harmless before it is printed or logged."""
+
+from reprlib import Repr
+
+_brief = Repr()
+_brief.maxlevel = 3
+_brief.maxstring = _brief.maxother = _brief.maxlong = 120
+
+
+def shown(value: object) -> str:
+    """Like `repr`, but bounded in length and depth, and without failing where that fails."""
+    return _brief.repr(value)
 
 
 def escaped(text: str) -> str:

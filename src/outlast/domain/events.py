@@ -9,9 +9,9 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from outlast.domain.escaping import shown
 from outlast.domain.lifecycle import RECOVERY, Status
 from outlast.domain.record import record
-from outlast.domain.shown import shown
 from outlast.domain.task import utc_of
 from outlast.errors import InvalidInput
 

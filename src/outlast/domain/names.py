@@ -1,6 +1,6 @@
 """Names people give: kinds, queues, groups, workers, ids, keys. Short, printable, never empty."""
 
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import InvalidInput
 
 MAX_NAME_BYTES = 512

@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from outlast.domain.escaping import shown
 from outlast.domain.lifecycle import (
     FINAL,
     NAMED_OPERATOR,
@@ -15,7 +16,6 @@ from outlast.domain.lifecycle import (
 )
 from outlast.domain.names import checked_name
 from outlast.domain.record import record
-from outlast.domain.shown import shown
 from outlast.errors import InvalidInput, InvalidTransition
 
 LIBRARY = "library"

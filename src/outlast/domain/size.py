@@ -2,7 +2,7 @@
 
 import re
 
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import InvalidInput
 
 Size = int | str

@@ -1,7 +1,7 @@
 """The seeds' words for a task's status, mapped once onto ours; for import and display."""
 
+from outlast.domain.escaping import shown
 from outlast.domain.lifecycle import Status
-from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 
 STATUS_ALIASES = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from outlast.domain.duration import LONGEST_MS, duration_ms
+from outlast.domain.escaping import shown
 from outlast.domain.names import checked_name
-from outlast.domain.shown import shown
 from outlast.errors import InvalidInput
 
 _LONGEST_SECONDS = LONGEST_MS // 1000

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from outlast.domain import codec
+from outlast.domain.escaping import shown
 from outlast.domain.names import checked_id
-from outlast.domain.shown import shown
 from outlast.domain.task import CHECKPOINT_TYPES, Checkpoint
 from outlast.errors import InvalidInput, TaskNotFound
 from outlast.store.future import Future

@@ -7,9 +7,9 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, get_arg
 
 from outlast.domain.budgets import Backoff
 from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.escaping import shown
 from outlast.domain.names import checked_name, checked_whole
 from outlast.domain.record import record
-from outlast.domain.shown import shown
 from outlast.domain.size import Size, size_bytes
 from outlast.errors import InvalidInput
 from outlast.store.session import Session

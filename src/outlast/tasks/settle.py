@@ -6,6 +6,7 @@ from typing import Any
 from outlast.clock import Instant
 from outlast.domain import codec
 from outlast.domain.duration import Duration, duration_ms
+from outlast.domain.escaping import shown
 from outlast.domain.lifecycle import (
     OPERATOR,
     WORKER,
@@ -16,7 +17,6 @@ from outlast.domain.lifecycle import (
     Status,
 )
 from outlast.domain.names import checked_name
-from outlast.domain.shown import shown
 from outlast.domain.task import Task
 from outlast.errors import (
     InvalidInput,

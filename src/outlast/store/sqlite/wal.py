@@ -6,7 +6,7 @@ from typing import Protocol
 
 import apsw
 
-from outlast.domain.shown import shown
+from outlast.domain.escaping import shown
 from outlast.errors import InvalidInput, OutlastError
 from outlast.logs import logger
 from outlast.probes import probe

@@ -1,4 +1,4 @@
-"""What healing says in the log: a line a task while they are few, a line a batch when not."""
+"""What healing says in the log: one warning for each loss, a line for each task."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -16,20 +16,28 @@ from outlast.store.presence import Judged
 from outlast.store.records import RecoveryPolicy
 
 MAX_TOLD = 1000
-# A log that a person reads is no place for a million lines.
-MOST_WARNINGS = 100
+# A log that a person reads is no place for a million lines, nor a terminal for forty warnings.
+MOST_WARNINGS = 5
+MOST_LINES = 100
 
 log = logger("outlast.heal")
 
 
-def tell_what_moved(moved: Sequence[Moved], now: Instant, run_id: int | None = None) -> None:
-    """Each task with its holder and how long nothing was heard of it, once it is committed."""
-    level, count = logging.WARNING, sum(len(one.rows) for one in moved)
-    if count > MOST_WARNINGS:
+def tell_what_moved(
+    moved: Sequence[Moved], now: Instant, run_id: int | None = None, *, with_death: bool
+) -> None:
+    """Each task with its holder and how long nothing was heard of it, once it is committed.
+
+    What went with the death of a worker is warned of once, by that.
+    """
+    count = sum(len(one.rows) for one in moved)
+    level = logging.INFO if with_death or count > MOST_WARNINGS else logging.WARNING
+    if count > MOST_LINES:
         level = logging.DEBUG
+    if count > MOST_WARNINGS and not with_death:
         first = islice(chain.from_iterable(one.rows for one in moved), IDS_LISTED)
         log.warning(
-            "%d orphaned tasks were moved, too many to be told one by one", count,
+            "%d orphaned tasks were moved, too many to be warned of one by one", count,
             extra=about(run_id=run_id, task_ids=[one.id for one in first]),
         )  # fmt: skip
     if not log.isEnabledFor(level):

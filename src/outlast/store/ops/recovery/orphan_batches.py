@@ -72,7 +72,7 @@ class OrphanBatches:
     def _note(self, batch: "OrphanBatch", moved: Sequence[Moved]) -> None:
         """It is committed: count it and tell of it."""
         this, tally, query = self._this, self._tally, self._query
-        tell_what_moved(moved, this.now, this.run_id)
+        tell_what_moved(moved, this.now, this.run_id, with_death=query.worker is not None)
         tell_what_was_freed(batch.freed, this.now)
         tally.add(batch.found, moved)
         tally.locks_freed += len(batch.freed)
