@@ -167,7 +167,8 @@ def drain(tx: SqliteTransaction, holder: int) -> None:
     }  # fmt: skip
     completing = {
         "from": "running", "to": "completed", "actor": "worker", "reason": "completed",
-        "attempt": 0, "retry_count": 0, "recovery_count": 0, "error": None, "parked": None,
+        "attempt": 0, "retry_count": 0, "recovery_count": 0, "crashes_in_row": 0, "error": None,
+        "parked": None,
         "not_before": None, "is_final": 1, "now": NOW.utc_ms + 9,
         "exit_signal": None, "peak_memory_bytes": None, "run_id": None,
     }  # fmt: skip

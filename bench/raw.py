@@ -22,8 +22,9 @@ CREATE TABLE tasks (
     status TEXT NOT NULL DEFAULT 'pending', queue TEXT NOT NULL, kind TEXT NOT NULL,
     priority INTEGER NOT NULL DEFAULT 0, group_id TEXT, parked TEXT, not_before INTEGER,
     stage TEXT, attempt INTEGER NOT NULL DEFAULT 0, retry_count INTEGER NOT NULL DEFAULT 0,
-    recovery_count INTEGER NOT NULL DEFAULT 0, max_retries INTEGER NOT NULL DEFAULT 3,
-    max_recoveries INTEGER NOT NULL DEFAULT 3, token INTEGER NOT NULL DEFAULT 0, holder INTEGER,
+    recovery_count INTEGER NOT NULL DEFAULT 0, crashes_in_row INTEGER NOT NULL DEFAULT 0,
+    max_retries INTEGER NOT NULL DEFAULT 3, max_recoveries INTEGER,
+    token INTEGER NOT NULL DEFAULT 0, holder INTEGER,
     worker_id TEXT, last_worker_id TEXT, lease_acquired_at INTEGER, lease_expires_at INTEGER,
     lease_expires_mono_ms INTEGER, heartbeat_at INTEGER, unstarted INTEGER NOT NULL DEFAULT 0,
     keyed INTEGER NOT NULL DEFAULT 0, created_at INTEGER NOT NULL, started_at INTEGER,
@@ -66,7 +67,7 @@ ADD = """
 INSERT INTO tasks (id, queue, kind, priority, group_id, parked, not_before, max_retries,
                    max_recoveries, keyed, created_at, state_changed_at, retry_of, payload_bytes,
                    payload_sum, payload)
-VALUES (?, 'default', ?, 0, NULL, NULL, NULL, 3, 3, 0, ?, ?, NULL, ?, ?, ?)
+VALUES (?, 'default', ?, 0, NULL, NULL, NULL, 3, NULL, 0, ?, ?, NULL, ?, ?, ?)
 """
 PICK = """
 SELECT seq, id, kind, attempt, token, payload
@@ -114,7 +115,8 @@ PUT_BACK = """
 UPDATE tasks SET
     status = 'pending', holder = NULL, worker_id = NULL, lease_acquired_at = NULL,
     lease_expires_at = NULL, lease_expires_mono_ms = NULL, heartbeat_at = NULL, unstarted = 0,
-    recovery_count = recovery_count + 1, error = ?3, state_changed_at = ?2
+    recovery_count = recovery_count + 1, crashes_in_row = crashes_in_row + 1,
+    error = ?3, state_changed_at = ?2
 WHERE seq IN carray(?1)
 """
 LOG_PUT_BACK = """

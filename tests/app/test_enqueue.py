@@ -18,7 +18,7 @@ def test_a_kind_is_all_an_enqueue_needs(app: Outlast, clock: ManualClock) -> Non
     assert (task.kind, task.payload, task.queue, task.group) == ("llm_call", None, "default", None)
     assert (task.status, task.priority, task.parked) == ("pending", 0, None)
     assert (task.attempt, task.retry_count, task.recovery_count) == (0, 0, 0)
-    assert (task.max_retries, task.max_recoveries) == (3, 3)
+    assert (task.max_retries, task.max_recoveries) == (3, None)
     assert task.created_at.timestamp() * 1000 == clock.now().utc_ms
 
 
@@ -168,9 +168,10 @@ def test_the_retry_limit_is_given_at_construction_or_for_one_task(
     make_app: Callable[..., Outlast],
 ) -> None:
     assert make_app().enqueue("work").max_retries == 3
-    app = make_app(max_retries=1, max_recovery_attempts=2)
-    assert (app.enqueue("work").max_retries, app.enqueue("work").max_recoveries) == (1, 2)
+    app = make_app(max_retries=1)
+    assert (app.enqueue("work").max_retries, app.enqueue("work").max_recoveries) == (1, None)
     assert app.enqueue("work", max_retries=7).max_retries == 7
+    assert app.get(app.enqueue("work", max_recoveries=7).id).max_recoveries == 7
     task = app.enqueue("once", max_retries=0)
     (lease,) = app.claim("w", kinds=["once"])
     lease.fail("broken")

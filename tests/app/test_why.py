@@ -233,11 +233,12 @@ def test_a_task_that_came_back_from_a_crash_says_so(app: Outlast, clock: ManualC
 
 
 def test_a_task_without_an_attempt_left_says_what_the_next_claim_does(app: Outlast) -> None:
-    app.enqueue("work", id="t1", max_retries=0)
+    app.enqueue("work", id="t1", max_recoveries=1)
     with closing(Hand(app.path)) as hand:
-        hand.run("UPDATE tasks SET max_recoveries = 0, attempt = 1")
+        hand.run("UPDATE tasks SET recovery_count = 2, crashes_in_row = 2, attempt = 2")
     assert app.why("t1") == (
-        "pending: every attempt is used up (1 of 1), and the next claim will fail it"
+        "pending: its budget is spent (2 crashes in a row, of 1 taken back), and the next claim"
+        " will fail it"
     )
     assert app.claim("w") == []
     assert app.get("t1").status == "failed"
@@ -333,7 +334,7 @@ def test_a_task_that_crashed_too_often_names_that_budget(app: Outlast, clock: Ma
         clock.advance("5m")
         app.heal()
     assert re.fullmatch(
-        r"failed at \S+: it crashed 4 times and its budget of 3 recoveries is spent"
+        r"failed at \S+: it crashed 4 times in a row, and its budget of recoveries is spent"
         r" \(last error: lost 4 of 4 times in kind `work`: the lease of worker w ran out\)",
         app.why("t1"),
     )

@@ -43,8 +43,8 @@ def test_verbose_shows_why_each_task_was_or_was_not_recovered(database: Path) ->
     for task_id, level, reason in [
         ("t1", "debug", stays),
         ("t2", "debug", stays),
-        ("t3", "warning", died),
-        ("t4", "warning", died),
+        ("t3", "info", died),
+        ("t4", "info", died),
     ]:
         (line,) = [one for one in lines if f" task {task_id} " in one]
         assert f" {level} outlast.heal: " in line

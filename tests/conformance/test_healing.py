@@ -19,8 +19,8 @@ def test_putting_a_task_back_changes_only_state_lease_and_counters(driver: Drive
     after = asdict(driver.get("t1"))
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {
-        "token", "attempt", "recovery_count", "last_worker", "error", "started_at",
-        "state_changed_at", "updated_at",
+        "token", "attempt", "recovery_count", "crashes_in_row", "last_worker", "error",
+        "started_at", "state_changed_at", "updated_at",
     }  # fmt: skip
     assert driver.claimed_ids(queues=("q",)) == ["t1", "behind"]
 

@@ -10,9 +10,12 @@ def situation(
     retries: int = 0,
     recoveries: int = 0,
     max_retries: int = 3,
-    max_recoveries: int = 3,
+    max_recoveries: int | None = 3,
+    in_row: int | None = None,
 ) -> Situation:
-    return Situation(status, attempt, retries, recoveries, max_retries, max_recoveries)
+    """Unless `in_row` says otherwise, all crashes came without any progress in between."""
+    in_row = recoveries if in_row is None else in_row
+    return Situation(status, attempt, retries, recoveries, in_row, max_retries, max_recoveries)
 
 
 def after(before: Situation, move: Transition) -> Situation:
@@ -22,6 +25,7 @@ def after(before: Situation, move: Transition) -> Situation:
         move.attempt,
         move.retry_count,
         move.recovery_count,
+        move.crashes_in_row,
         before.max_retries,
         before.max_recoveries,
     )

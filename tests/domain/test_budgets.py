@@ -1,9 +1,10 @@
 from itertools import product
+from typing import Any
 
 import pytest
 
 from outlast import Settings
-from outlast.domain.budgets import NO_BACKOFF, Backoff, attempt_limit, attempts_spent
+from outlast.domain.budgets import MOST_RECOVERIES, NO_BACKOFF, Backoff, budget_is_spent
 from outlast.domain.lifecycle import (
     MAX_RETRIES_EXCEEDED,
     TRANSITIONS,
@@ -28,68 +29,75 @@ EXPIRED = Cause(Outcome.EXPIRE, "system/recovery", error="e")
 TAKEN = Cause(Outcome.TAKE, "operator/ada", error="e")
 RELEASED = Cause(Outcome.RELEASE, "worker")
 
+
+def moved(
+    to: Status, reason: str, attempt: int, retries: int, crashes: int, *more: Any
+) -> Transition:
+    """A move of a task all of whose crashes came in a row."""
+    return Transition(to, reason, attempt, retries, crashes, crashes, *more)
+
+
 # The whole policy in one table: what was, what happened, what follows.
 TRUTH: list[tuple[Situation, Cause, Transition]] = [
-    (situation(P, attempt=0), CLAIM, Transition(R, "claimed", 1, 0, 0)),
-    (situation(P, attempt=3, retries=3), CLAIM, Transition(R, "claimed", 4, 3, 0)),
-    (situation(P, attempt=3, recoveries=3), CLAIM, Transition(R, "claimed", 4, 0, 3)),
-    (situation(P, attempt=6, retries=3, recoveries=3), CLAIM, Transition(R, "claimed", 7, 3, 3)),
-    (situation(P, attempt=7, retries=3, recoveries=3), CLAIM,
-     Transition(F, MAX_RETRIES_EXCEEDED, 7, 3, 3, "all 7 attempts are used up")),
-    (situation(P, attempt=9), CLAIM,
-     Transition(F, MAX_RETRIES_EXCEEDED, 9, 0, 0, "all 9 attempts are used up")),
-    (situation(), BROKEN, Transition(P, "retry", 1, 1, 0, "e")),
-    (situation(attempt=3, retries=2), BROKEN, Transition(P, "retry", 3, 3, 0, "e")),
-    (situation(attempt=4, retries=3), BROKEN, Transition(F, MAX_RETRIES_EXCEEDED, 4, 3, 0, "e")),
-    (situation(attempt=4, recoveries=3), BROKEN, Transition(P, "retry", 4, 1, 3, "e")),
-    (situation(max_retries=0), BROKEN, Transition(F, MAX_RETRIES_EXCEEDED, 1, 0, 0, "e")),
+    (situation(P, attempt=0), CLAIM, moved(R, "claimed", 1, 0, 0)),
+    (situation(P, attempt=3, retries=3), CLAIM, moved(R, "claimed", 4, 3, 0)),
+    (situation(P, attempt=3, recoveries=3), CLAIM, moved(R, "claimed", 4, 0, 3)),
+    (situation(P, attempt=6, retries=3, recoveries=3), CLAIM, moved(R, "claimed", 7, 3, 3)),
+    (situation(P, attempt=7, retries=3, recoveries=4), CLAIM,
+     moved(F, MAX_RETRIES_EXCEEDED, 7, 3, 4, "it crashed 4 times in a row")),
+    (situation(P, attempt=99), CLAIM, moved(R, "claimed", 100, 0, 0)),
+    (situation(), BROKEN, moved(P, "retry", 1, 1, 0, "e")),
+    (situation(attempt=3, retries=2), BROKEN, moved(P, "retry", 3, 3, 0, "e")),
+    (situation(attempt=4, retries=3), BROKEN, moved(F, MAX_RETRIES_EXCEEDED, 4, 3, 0, "e")),
+    (situation(attempt=4, recoveries=3), BROKEN, moved(P, "retry", 4, 1, 3, "e")),
+    (situation(max_retries=0), BROKEN, moved(F, MAX_RETRIES_EXCEEDED, 1, 0, 0, "e")),
     (situation(), BROKEN._replace(retryable=False),
-     Transition(F, "permanent_error", 1, 0, 0, "e")),
-    (situation(), BACKED_OFF, Transition(P, "retry", 1, 1, 0, "e", Parked.DELAY, 1000)),
+     moved(F, "permanent_error", 1, 0, 0, "e")),
+    (situation(), BACKED_OFF, moved(P, "retry", 1, 1, 0, "e", Parked.DELAY, 1000)),
     (situation(attempt=3, retries=2), BACKED_OFF,
-     Transition(P, "retry", 3, 3, 0, "e", Parked.DELAY, 4000)),
+     moved(P, "retry", 3, 3, 0, "e", Parked.DELAY, 4000)),
     (situation(), BACKED_OFF._replace(delay_ms=7),
-     Transition(P, "retry", 1, 1, 0, "e", Parked.DELAY, 7)),
-    (situation(), BACKED_OFF._replace(delay_ms=0), Transition(P, "retry", 1, 1, 0, "e")),
-    (situation(P, attempt=0), BY_OPERATOR, Transition(F, "failed_by_operator", 0, 0, 0, "e")),
-    (situation(retries=1), BY_OPERATOR, Transition(F, "failed_by_operator", 1, 1, 0, "e")),
-    (situation(), CRASHED, Transition(P, "crash_retry", 1, 0, 1, "e")),
+     moved(P, "retry", 1, 1, 0, "e", Parked.DELAY, 7)),
+    (situation(), BACKED_OFF._replace(delay_ms=0), moved(P, "retry", 1, 1, 0, "e")),
+    (situation(P, attempt=0), BY_OPERATOR, moved(F, "failed_by_operator", 0, 0, 0, "e")),
+    (situation(retries=1), BY_OPERATOR, moved(F, "failed_by_operator", 1, 1, 0, "e")),
+    (situation(), CRASHED, moved(P, "crash_retry", 1, 0, 1, "e")),
     (situation(attempt=4, recoveries=3), CRASHED,
-     Transition(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "died 4 of 4 times: e")),
-    (situation(attempt=4, retries=3), CRASHED, Transition(P, "crash_retry", 4, 3, 1, "e")),
+     moved(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "died 4 of 4 times: e")),
+    (situation(attempt=4, retries=3), CRASHED, moved(P, "crash_retry", 4, 3, 1, "e")),
     (situation(max_recoveries=0), CRASHED,
-     Transition(F, MAX_RETRIES_EXCEEDED, 1, 0, 0, "died 1 of 1 times: e")),
-    (situation(), EXPIRED, Transition(P, "lease_expired_retry", 1, 0, 1, "e")),
+     moved(F, MAX_RETRIES_EXCEEDED, 1, 0, 0, "died 1 of 1 times: e")),
+    (situation(), EXPIRED, moved(P, "lease_expired_retry", 1, 0, 1, "e")),
     (situation(attempt=4, recoveries=3), EXPIRED,
-     Transition(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "lost 4 of 4 times: e")),
-    (situation(), TAKEN, Transition(P, "taken_retry", 1, 0, 1, "e")),
+     moved(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "lost 4 of 4 times: e")),
+    (situation(), TAKEN, moved(P, "taken_retry", 1, 0, 1, "e")),
     (situation(attempt=4, recoveries=3), TAKEN,
-     Transition(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "taken 4 of 4 times: e")),
+     moved(F, MAX_RETRIES_EXCEEDED, 4, 0, 3, "taken 4 of 4 times: e")),
     (situation(), TAKEN._replace(action=RecoveryAction.PENDING),
-     Transition(P, "taken_reset", 0, 0, 1, "e")),
+     moved(P, "taken_reset", 0, 0, 1, "e")),
     (situation(), TAKEN._replace(action=RecoveryAction.FAIL),
-     Transition(F, "taken_policy_fail", 1, 0, 0, "e")),
+     moved(F, "taken_policy_fail", 1, 0, 0, "e")),
     (situation(), CRASHED._replace(action=RecoveryAction.PENDING),
-     Transition(P, "crash_reset", 0, 0, 1, "e")),
+     moved(P, "crash_reset", 0, 0, 1, "e")),
     (situation(recoveries=3), CRASHED._replace(action=RecoveryAction.PENDING),
-     Transition(F, MAX_RETRIES_EXCEEDED, 1, 0, 3, "died 4 of 4 times: e")),
+     moved(F, MAX_RETRIES_EXCEEDED, 1, 0, 3, "died 4 of 4 times: e")),
     (situation(), CRASHED._replace(parked=Parked.HOLD),
-     Transition(P, "crash_retry", 1, 0, 1, "e", Parked.HOLD)),
+     moved(P, "crash_retry", 1, 0, 1, "e", Parked.HOLD)),
     (situation(), EXPIRED._replace(parked=Parked.HOLD),
-     Transition(P, "lease_expired_retry", 1, 0, 1, "e", Parked.HOLD)),
+     moved(P, "lease_expired_retry", 1, 0, 1, "e", Parked.HOLD)),
     (situation(recoveries=3), CRASHED._replace(parked=Parked.HOLD),
-     Transition(F, MAX_RETRIES_EXCEEDED, 1, 0, 3, "died 4 of 4 times: e")),
+     moved(F, MAX_RETRIES_EXCEEDED, 1, 0, 3, "died 4 of 4 times: e")),
     (situation(), CRASHED._replace(action=RecoveryAction.FAIL),
-     Transition(F, "crash_policy_fail", 1, 0, 0, "e")),
+     moved(F, "crash_policy_fail", 1, 0, 0, "e")),
     (situation(), EXPIRED._replace(action=RecoveryAction.FAIL),
-     Transition(F, "lease_expired_policy_fail", 1, 0, 0, "e")),
-    (situation(attempt=2, retries=1), RELEASED, Transition(P, "released", 1, 1, 0)),
+     moved(F, "lease_expired_policy_fail", 1, 0, 0, "e")),
+    (situation(attempt=2, retries=1), RELEASED, moved(P, "released", 1, 1, 0)),
     (situation(), RELEASED._replace(delay_ms=9),
-     Transition(P, "released", 0, 0, 0, None, Parked.DELAY, 9)),
+     moved(P, "released", 0, 0, 0, None, Parked.DELAY, 9)),
     (situation(attempt=2), Cause(Outcome.WAIT, "worker", parked=Parked.EVENT),
-     Transition(P, "waiting", 1, 0, 0, None, Parked.EVENT)),
+     moved(P, "waiting", 1, 0, 0, None, Parked.EVENT)),
     (situation(attempt=2), Cause(Outcome.NEVER_STARTED, "system/recovery"),
-     Transition(P, "never_started", 1, 0, 0)),
+     moved(P, "never_started", 1, 0, 0)),
 ]  # fmt: skip
 
 
@@ -116,7 +124,6 @@ def test_each_budget_has_its_own_limit(max_retries: int, max_recoveries: int) ->
     limits = {"max_retries": max_retries, "max_recoveries": max_recoveries}
     assert executions_until_final(BROKEN, **limits)[0] == 1 + max_retries
     assert executions_until_final(CRASHED, **limits)[0] == 1 + max_recoveries
-    assert attempt_limit(max_retries, max_recoveries) == 1 + max_retries + max_recoveries
 
 
 @pytest.mark.proves("RTY-05")
@@ -166,9 +173,8 @@ def test_no_sequence_of_outcomes_takes_a_counter_past_its_limit(
     assert len(seen) > 5
     for now in seen:
         assert 0 <= now.retry_count <= max_retries
-        assert 0 <= now.recovery_count <= max_recoveries
-        least = 1 if now.status is R else 0
-        assert least <= now.attempt <= attempt_limit(max_retries, max_recoveries)
+        assert 0 <= now.crashes_in_row <= now.recovery_count <= max_recoveries
+        assert now.attempt >= (1 if now.status is R else 0)
 
 
 def _successors(now: Situation) -> set[Situation]:
@@ -184,12 +190,35 @@ def _successors(now: Situation) -> set[Situation]:
 
 @pytest.mark.proves("RTY-10")
 def test_a_pending_task_with_no_execution_left_fails_when_it_is_claimed() -> None:
-    assert not attempts_spent(6, 3, 3)
-    assert attempts_spent(7, 3, 3)
-    last_run = situation(P, attempt=3, retries=3)
+    assert not budget_is_spent(3, 3)
+    assert budget_is_spent(4, 3)
+    last_run = situation(P, attempt=3, recoveries=3)
     assert decide(last_run, CLAIM).to is R
-    spent = decide(situation(P, attempt=7, retries=3, recoveries=3), CLAIM)
+    spent = decide(situation(P, attempt=4, recoveries=4), CLAIM)
     assert (spent.to, spent.reason) == (F, MAX_RETRIES_EXCEEDED)
+
+
+@pytest.mark.proves("RTY-03")
+def test_progress_in_between_sets_the_crashes_that_count_back() -> None:
+    """Three crashes are taken back without progress; with it, as many as a hundred in all."""
+    late = situation(attempt=13, recoveries=12, in_row=0)
+    assert decide(late, CRASHED)[:6] == (P, "crash_retry", 13, 0, 13, 1)
+    assert decide(late._replace(crashes_in_row=3), CRASHED).error == "died 4 of 4 times: e"
+    last = situation(attempt=100, recoveries=MOST_RECOVERIES - 1, in_row=0)
+    assert decide(last, CRASHED).to is P
+    over = decide(situation(attempt=101, recoveries=MOST_RECOVERIES, in_row=0), CRASHED)
+    assert (over.to, over.error) == (F, "died 101 of 101 times: e")
+
+
+@pytest.mark.proves("RTY-03")
+@pytest.mark.parametrize(("own", "policy", "is_failed"), [
+    (None, 2, True), (None, 3, False), (2, 9, True), (3, 0, False), (0, 9, True),
+])  # fmt: skip
+def test_a_task_that_says_nothing_goes_by_the_recoverers_policy(
+    own: int | None, policy: int, is_failed: bool
+) -> None:
+    lost = situation(attempt=3, recoveries=2, max_recoveries=own)
+    assert (decide(lost, CRASHED._replace(max_recoveries=policy)).to is F) == is_failed
 
 
 @pytest.mark.proves("RTY-09")

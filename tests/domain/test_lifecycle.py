@@ -46,10 +46,10 @@ ALL_PAIRS = list(product(Status, Outcome))
 
 
 def _situations(status: Status) -> list[Situation]:
-    """Everything the budgets can be when both limits are 2, attempts beyond them included."""
+    """Everything the budgets can be when both limits are 2, and crashes beyond them."""
     return [
         situation(status, attempt=a, retries=r, recoveries=c, max_retries=2, max_recoveries=2)
-        for a, r, c in product(range(1, 7), range(3), range(3))
+        for a, r, c in product(range(1, 7), range(3), range(4))
     ]
 
 

@@ -47,7 +47,7 @@ NOTHING = Stored(None, None)
 def _task(payload: Stored, result: Stored = NOTHING) -> Task:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     return Task(
-        "t1", "kind", "default", Status.COMPLETED, 0, None, None, None, 1, 0, 0, 3, 3, 1,
+        "t1", "kind", "default", Status.COMPLETED, 0, None, None, None, 1, 0, 0, 0, 3, 3, 1,
         None, "w", None, None, at, at, at, None, at, at, None, None, None,
         payload, result,
     )  # fmt: skip

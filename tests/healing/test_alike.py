@@ -8,7 +8,7 @@ CRASH, NEVER_STARTED = Cause(Outcome.CRASH, "test"), Cause(Outcome.NEVER_STARTED
 
 
 def orphan(seq: int, **differs: object) -> TaskRow:
-    row = TaskRow(seq, f"t{seq}", "running", 1, 0, 0, 3, 3, 7, 1, "w", 0, 0, "work", 1000)
+    row = TaskRow(seq, f"t{seq}", "running", 1, 0, 0, 0, 3, 3, 7, 1, "w", 0, 0, "work", 1000)
     return row._replace(**differs)  # type: ignore[arg-type]
 
 

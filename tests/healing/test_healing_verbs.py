@@ -144,6 +144,7 @@ def test_a_healed_task_is_pending_unheld_and_dated_and_otherwise_as_it_was(
     assert changed == {
         "attempt": 1,
         "recovery_count": 1,
+        "crashes_in_row": 1,
         "token": healed["token"],
         "last_worker_id": "w",
         "started_at": fresh["created_at"],

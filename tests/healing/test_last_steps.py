@@ -60,11 +60,11 @@ def test_a_quarantined_task_is_told_with_its_last_step(app: Outlast) -> None:
     app.enqueue("work", id="t")
     for _ in range(3):
         lost(app)
-    lost(app, ("checkpoint", "t", "tool_executed", {}))
+    lost(app, ("checkpoint", "t", "iteration_start", {}))
     task = app.get("t")
     assert task.status == "failed"
     assert str(task.error).startswith("died 4 of 4 times in kind `work`: ")
-    assert str(task.error).endswith("; last step: checkpoint 1 (tool_executed)")
+    assert str(task.error).endswith("; last step: checkpoint 1 (iteration_start)")
 
 
 @pytest.mark.parametrize("more", [0, 1])

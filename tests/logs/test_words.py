@@ -41,10 +41,10 @@ def test_a_first_claim_a_claim_anew_and_a_lost_orphan_have_three_words(
     about = vars(again)
     assert (about["retry_count"], about["recovery_count"]) == (0, 1)
     assert about["reason"] == "lease_expired_retry"
-    assert "after 0 of 3 retries and 1 of 1 crashes" in again.getMessage()
+    assert "retries used: 0 of 3, crashes: 1" in again.getMessage()
     about = vars(failed)
     assert (about["recovery_count"], about["reason"]) == (1, "max_retries_exceeded")
-    assert "0 of 3 retries and 1 of 1 crashes are used" in failed.getMessage()
+    assert "0 of 3 retries and 1 of 1 crashes in a row are used" in failed.getMessage()
 
 
 @pytest.mark.proves("OBS-12")

@@ -96,11 +96,13 @@ def test_a_task_lost_as_often_as_it_may_be_fails_with_the_next_loss(
 @pytest.mark.proves("REC-15")
 def test_one_beyond_the_limit_would_fail_and_the_store_has_none(app: Outlast) -> None:
     crashed = Cause(Outcome.CRASH, RECOVERY, error="it died")
-    beyond = Situation(Status.RUNNING, 4, 0, recovery_count=3, max_retries=3, max_recoveries=2)
+    beyond = Situation(
+        Status.RUNNING, 4, 0, recovery_count=3, crashes_in_row=3, max_retries=3, max_recoveries=2
+    )
     assert decide(beyond, crashed).to is Status.FAILED
     app.enqueue("work")
     with pytest.raises(Refused, match="task_budgets"):
-        by_hand(app.path, "UPDATE tasks SET recovery_count = max_recoveries + 1")
+        by_hand(app.path, "UPDATE tasks SET recovery_count = 101")
 
 
 @pytest.mark.proves("REC-16")

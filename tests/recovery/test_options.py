@@ -67,7 +67,8 @@ def test_the_options_of_a_file_decide_what_recovery_does(
 ) -> None:
     """Guards the way from the file to the act; the seed never read two of its own."""
     app = Outlast(database, settings=loaded(tmp_path, OTHER))
-    assert app.enqueue("work", id="t").max_recoveries == 5
+    assert policy_of(loaded(tmp_path, OTHER)).max_recoveries == 5
+    app.enqueue("work", id="t")
     app.close()
     crash(database)
     with Outlast(database, settings=loaded(tmp_path, OTHER)) as app:

@@ -37,8 +37,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     database, clock = tmp_path_factory.mktemp("far") / "work.db", ManualClock()
     with Outlast(database, clock=clock) as app:
         app.enqueue("work", id="a")
-    with Outlast(database, clock=clock, settings=Settings(max_recovery_attempts=0)) as app:
-        app.enqueue("work", id="spent")
+        app.enqueue("work", id="spent", max_recoveries=0)
     assert crash(database, "far", limit=2, clock=clock, lock="merge") == ["a", "spent"]
     moved_to_another_host(database, "far")
     return database

@@ -215,7 +215,7 @@ LOGGED = {
     "Checkpointed WAL frames": r"recovery run \d+, log flush: \d+ frames moved",
     "Found orphaned tasks": r"recovery run \d+, orphans: 2 put back, 1 failed, 0 held, 0 skipped",
     "Task recovered: abc123": r"task abc123 of worker worker-001, 300\.0 s after .* is pending"
-    r" \(crash_retry\): .* 0 of 2 retries and 1 of 2 crashes are used",
+    r" \(crash_retry\): .* 0 of 2 retries and 1 of 2 crashes in a row are used",
     "Task recovered: def456": r"task def456 .* is pending \(crash_retry\): .* 2 of 2 crashes .*",
     "Task failed: ghi789": r"ORPHAN_FAILED task ghi789 .* is failed \(max_retries_exceeded\): .*",
     "Worker is dead": r"worker worker-001 \(pid \d+\) is dead: .*; 2 tasks put back, 1 failed",

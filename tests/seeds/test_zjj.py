@@ -220,8 +220,7 @@ def test_automatic_recovery_on_claim_can_be_turned_off(by_hand: Outlast) -> None
 def test_recovery_stats_accuracy(by_hand: Outlast, clock: ManualClock) -> None:
     """POST-5, FN-2, B-51: what would be done is what is done then, and counting changes nothing."""
     app = by_hand
-    with Outlast(app.path, clock=clock, settings=Settings(max_recovery_attempts=0)) as strict:
-        strict.enqueue("merge", id="spent")
+    app.enqueue("merge", id="spent", max_recoveries=0)
     app.enqueue_many("merge", range(7), id=["a", "b", "c", "d", "e", "f", "waiting"])
     assert crash(app.path, "crashed", 3, clock) == ["spent", "a", "b"]
     app.claim("late", limit=2, lease="10s")

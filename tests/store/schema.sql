@@ -180,9 +180,12 @@ CREATE TABLE tasks (
     stage                 TEXT,
     attempt               INTEGER NOT NULL DEFAULT 0,
     retry_count           INTEGER NOT NULL DEFAULT 0,
+    -- All crashes that were taken back, and those of them since the task last recorded progress:
+    -- the latter are compared with max_recoveries or, where that is NULL, the recoverer's setting.
     recovery_count        INTEGER NOT NULL DEFAULT 0,
+    crashes_in_row        INTEGER NOT NULL DEFAULT 0,
     max_retries           INTEGER NOT NULL DEFAULT 3,
-    max_recoveries        INTEGER NOT NULL DEFAULT 3,
+    max_recoveries        INTEGER,
     token                 INTEGER NOT NULL DEFAULT 0,
     holder                INTEGER REFERENCES workers (seq),
     worker_id             TEXT,
@@ -237,8 +240,8 @@ CREATE TABLE tasks (
         END),
     CONSTRAINT task_budgets CHECK (
         retry_count >= 0 AND retry_count <= max_retries
-        AND recovery_count >= 0 AND recovery_count <= max_recoveries
-        AND attempt >= 0 AND attempt <= 1 + max_retries + max_recoveries)
+        AND crashes_in_row >= 0 AND crashes_in_row <= recovery_count AND recovery_count <= 100
+        AND attempt >= 0)
 ) STRICT;
 
 CREATE TABLE transitions (
@@ -636,8 +639,8 @@ SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
 
 CREATE VIEW task_records AS
 SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stage,
-       t.attempt, t.retry_count, t.recovery_count, t.max_retries, t.max_recoveries, t.token,
-       t.worker_id, t.last_worker_id, t.error, t.retry_of, t.created_at,
+       t.attempt, t.retry_count, t.recovery_count, t.crashes_in_row, t.max_retries,
+       t.max_recoveries, t.token, t.worker_id, t.last_worker_id, t.error, t.retry_of, t.created_at,
        max(t.state_changed_at, coalesce(t.heartbeat_at, 0), coalesce(t.touched_at, 0))
            AS updated_at,
        t.state_changed_at, t.not_before, t.started_at, t.completed_at, t.lease_acquired_at,
@@ -654,8 +657,9 @@ SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stag
 FROM tasks t;
 
 CREATE VIEW task_situations AS
-SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count, t.max_retries,
-       t.max_recoveries, t.token, t.holder, t.worker_id, t.unstarted, t.keyed,
+SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count,
+       t.crashes_in_row, t.max_retries, t.max_recoveries, t.token, t.holder, t.worker_id,
+       t.unstarted, t.keyed,
        t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms, t.kind, t.heartbeat_at
 FROM tasks t;
 
@@ -669,7 +673,7 @@ SELECT t.id AS work_item_id,
        datetime(t.lease_acquired_at / 1000, 'unixepoch') AS lease_acquired_at,
        datetime(t.lease_expires_at / 1000, 'unixepoch') AS lease_expires_at,
        datetime(t.heartbeat_at / 1000, 'unixepoch') AS heartbeat_at,
-       max(t.attempt - 1, 0) AS retry_count,
+       min(max(t.attempt - 1, 0), t.max_retries) AS retry_count,
        t.max_retries AS max_retries,
        coalesce(t.payload,
                 (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload'))

@@ -110,11 +110,14 @@ class Outlast(
         delay: Duration | None = None,
         run_at: datetime | None = None,
         max_retries: int | None = None,
+        max_recoveries: int | None = None,
         idempotency_key: str | None = None,
         also: Sequence[Statement] = (),
     ) -> Task:
         """Store one task; when this returns, it survives the process and the machine."""
-        options = enqueue.make_options((queue, priority, group, delay, run_at, max_retries, also))
+        options = enqueue.make_options(
+            (queue, priority, group, delay, run_at, max_retries, max_recoveries, also)
+        )
         function = self._functions.get(kind) if isinstance(kind, str) else None
         if function is not None:
             given = Given(options, id, idempotency_key)
@@ -136,6 +139,7 @@ class Outlast(
         delay: Duration | None = None,
         run_at: datetime | None = None,
         max_retries: int | None = None,
+        max_recoveries: int | None = None,
         idempotency_key: Sequence[str] | None = None,
         also: Sequence[Statement] = (),
         chunked: bool = False,
@@ -143,7 +147,7 @@ class Outlast(
         """Store many tasks of one kind in one transaction; over 100,000 only with `chunked`."""
         options = enqueue.Options(
             queue=queue, priority=priority, group=group, delay=delay, run_at=run_at,
-            max_retries=max_retries, also=also,
+            max_retries=max_retries, max_recoveries=max_recoveries, also=also,
         )  # fmt: skip
         function = self._functions.get(kind) if isinstance(kind, str) else None
         if function is not None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from outlast.clock import Instant
-from outlast.domain.budgets import attempt_limit, attempts_spent
+from outlast.domain.budgets import budget_is_spent
 from outlast.domain.lifecycle import MAX_RETRIES_EXCEEDED, RECOVERY, Parked, Status
 from outlast.domain.orphans import Patience
 from outlast.domain.task import Move, Task
@@ -89,9 +89,9 @@ def _why_pending(store: "Store", task: Task, now: Instant, patience: Patience) -
         return f"parked because of {task.parked}; to let it run: {forced}"
     if store.queues.is_paused(task.queue):
         return f"queue {task.queue} is paused: outlast queue resume {task.queue} (or app.unpause)"
-    if attempts_spent(task.attempt, task.max_retries, task.max_recoveries):
-        spent = f"{task.attempt} of {attempt_limit(task.max_retries, task.max_recoveries)}"
-        return f"pending: every attempt is used up ({spent}), and the next claim will fail it"
+    if budget_is_spent(task.crashes_in_row, task.max_recoveries):
+        spent = f"{task.crashes_in_row} crashes in a row, of {task.max_recoveries} taken back"
+        return f"pending: its budget is spent ({spent}), and the next claim will fail it"
     living = store.workers.living(now, patience, None)
     past = _after_its_past(task)
     return _why_not_claimed(store, task, living) + (f",{past}" if past else "")
@@ -169,8 +169,8 @@ def _why_final(store: "Store", task: Task) -> str:
 def _spent(task: Task, last: Move) -> str:
     """Failures and crashes have a budget each; who settled it tells which one ran dry."""
     if last.actor == RECOVERY:
-        crashes = _times(task.recovery_count + 1)
-        return f"it crashed {crashes} and its budget of {task.max_recoveries} recoveries is spent"
+        crashes = _times(task.crashes_in_row + 1)
+        return f"it crashed {crashes} in a row, and its budget of recoveries is spent"
     failures = _times(task.retry_count + 1)
     return f"it failed {failures} and its budget of {task.max_retries} retries is spent"
 

@@ -2,15 +2,21 @@
 
 from typing import NamedTuple
 
+from outlast.domain.names import checked_whole
 
-def attempt_limit(max_retries: int, max_recoveries: int) -> int:
-    """How many executions both budgets together allow."""
-    return 1 + max_retries + max_recoveries
+MOST_RETRIES = 1_000_000
+MOST_RECOVERIES = 100
+"""However much progress a task makes in between, it is taken back no more often than this."""
 
 
-def attempts_spent(attempt: int, max_retries: int, max_recoveries: int) -> bool:
+def budget_is_spent(crashes_in_row: int, max_recoveries: int | None) -> bool:
     """Whether a pending task has no execution left, however it came to that."""
-    return attempt >= attempt_limit(max_retries, max_recoveries)
+    return max_recoveries is not None and crashes_in_row > max_recoveries
+
+
+def checked_budget(value: object, what: str, most: int) -> int | None:
+    """How often something may happen to a task; None leaves it to the settings."""
+    return None if value is None else checked_whole(value, what, 0, most)
 
 
 class Backoff(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from outlast.domain.budgets import NO_BACKOFF, Backoff, attempts_spent
+from outlast.domain.budgets import MOST_RECOVERIES, NO_BACKOFF, Backoff, budget_is_spent
 from outlast.errors import InvalidTransition
 
 
@@ -80,8 +80,10 @@ class Situation(NamedTuple):
     attempt: int
     retry_count: int
     recovery_count: int
+    crashes_in_row: int
     max_retries: int
-    max_recoveries: int
+    max_recoveries: int | None
+    """None: as the recoverer's policy says."""
 
 
 class Cause(NamedTuple):
@@ -94,6 +96,8 @@ class Cause(NamedTuple):
     delay_ms: int | None = None
     parked: Parked | None = None
     action: RecoveryAction = RecoveryAction.RETRY
+    max_recoveries: int = 0
+    """How many crashes in a row are taken back of a task that says nothing of it."""
     backoff: Backoff = NO_BACKOFF
     jitter: float = 1.0
     summary: str | None = None
@@ -108,6 +112,7 @@ class Transition(NamedTuple):
     attempt: int
     retry_count: int
     recovery_count: int
+    crashes_in_row: int
     error: str | None = None
     parked: Parked | None = None
     delay_ms: int = 0
@@ -132,18 +137,15 @@ def decide(situation: Situation, cause: Cause) -> Transition:
 
 def _unchanged(situation: Situation, to: Status, reason: str, error: str | None) -> Transition:
     return Transition(
-        to, reason, situation.attempt, situation.retry_count, situation.recovery_count, error
-    )
+        to, reason, situation.attempt, situation.retry_count, situation.recovery_count,
+        situation.crashes_in_row, error,
+    )  # fmt: skip
 
 
 def _claim(situation: Situation, cause: Cause) -> Transition:
-    if attempts_spent(situation.attempt, situation.max_retries, situation.max_recoveries):
-        return _unchanged(
-            situation,
-            Status.FAILED,
-            MAX_RETRIES_EXCEEDED,
-            f"all {situation.attempt} attempts are used up",
-        )
+    if budget_is_spent(situation.crashes_in_row, situation.max_recoveries):
+        error = f"it crashed {situation.crashes_in_row} times in a row"
+        return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, error)
     moved = _unchanged(situation, Status.RUNNING, "claimed", None)
     return moved._replace(attempt=situation.attempt + 1)
 
@@ -185,26 +187,31 @@ def _refund(situation: Situation, cause: Cause) -> Transition:
 
 def _recover(situation: Situation, cause: Cause) -> Transition:
     """A holder that died, went silent past its lease, or lost its task by an operator's word:
-    charge the crash budget, then put back."""
+    charge the crash budget, then put back. What counts is how often that happened in a row, without
+    any progress in between."""
     reason = _LOSS_REASONS[cause.outcome]
     if cause.action is RecoveryAction.FAIL:
         return _unchanged(situation, Status.FAILED, f"{reason}_policy_fail", cause.error)
-    if situation.recovery_count >= situation.max_recoveries:
-        error = _once_too_often(situation, cause)
+    limit = cause.max_recoveries if situation.max_recoveries is None else situation.max_recoveries
+    if situation.crashes_in_row >= limit or situation.recovery_count >= MOST_RECOVERIES:
+        error = _once_too_often(situation, cause, limit)
         return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, error)
     refunded = cause.action is RecoveryAction.PENDING
     suffix = "reset" if refunded else "retry"
     return _unchanged(situation, Status.PENDING, f"{reason}_{suffix}", cause.error)._replace(
         attempt=situation.attempt - 1 if refunded else situation.attempt,
         recovery_count=situation.recovery_count + 1,
+        crashes_in_row=situation.crashes_in_row + 1,
         parked=cause.parked,
     )
 
 
-def _once_too_often(situation: Situation, cause: Cause) -> str:
+def _once_too_often(situation: Situation, cause: Cause, limit: int) -> str:
     """The sentence by which a person learns why a task is not tried again."""
-    verb = _LOSS_VERBS[cause.outcome]
-    times = f"{verb} {situation.recovery_count + 1} of {situation.max_recoveries + 1} times"
+    count, most = situation.crashes_in_row + 1, limit + 1
+    if count < most:
+        count = most = situation.recovery_count + 1
+    times = f"{_LOSS_VERBS[cause.outcome]} {count} of {most} times"
     return f"{times} {cause.summary}" if cause.summary else f"{times}: {cause.error}"
 
 

@@ -71,8 +71,9 @@ class Task:
     attempt: int = 0
     retry_count: int = 0
     recovery_count: int = 0
+    crashes_in_row: int = 0
     max_retries: int = 0
-    max_recoveries: int = 0
+    max_recoveries: int | None = None
     token: int = 0
     worker: str | None = None
     last_worker: str | None = None

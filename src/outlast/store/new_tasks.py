@@ -26,7 +26,7 @@ class NewTask(NamedTuple):
     payload: str | None
     payload_sum: int
     max_retries: int
-    max_recoveries: int
+    max_recoveries: int | None
     not_before_ms: int | None
     created_ms: int
     retry_of: str | None = None

@@ -159,6 +159,8 @@ class RecoveryPolicy(NamedTuple):
     batch: int
     patience: Patience
     by_kind: Mapping[str, RecoveryAction]
+    max_recoveries: int = 3
+    """How many crashes in a row are taken back of a task that says nothing of it."""
     is_held: bool = False
     """Whether what goes back waits for somebody's approval."""
     is_sole: bool = False

@@ -120,6 +120,7 @@ def policy_of(settings: Settings) -> RecoveryPolicy:
         settings.heal_batch,
         settings.patience,
         {kind: settings.action_for(kind) for kind in settings.recovery_action_by_kind},
+        settings.max_recovery_attempts,
         is_held=settings.mode == "manual",
         is_sole=settings.exclusive,
     )

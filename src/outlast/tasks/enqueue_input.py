@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from outlast.clock import Instant
 from outlast.domain import codec
+from outlast.domain.budgets import MOST_RECOVERIES, MOST_RETRIES, checked_budget
 from outlast.domain.codec import encode_payload
 from outlast.domain.duration import LONGEST_MS, Duration, duration_ms
 from outlast.domain.names import checked_name, checked_whole
@@ -35,6 +36,7 @@ class Options(NamedTuple):
     delay: Duration | None = None
     run_at: datetime | None = None
     max_retries: int | None = None
+    max_recoveries: int | None = None
     also: Sequence[Statement] = ()
 
 
@@ -74,8 +76,7 @@ def new_task(
     """The task of a call for one."""
     if task_id is None and key is None and options == _NO_OPTIONS and type(kind) is str:
         # What is made of nearly every call, without the steps that the others need.
-        defaults = settings.max_retries, settings.max_recovery_attempts
-        before, after = _around_payload(kind, defaults)
+        before, after = _around_payload(kind, settings.max_retries)
         task_id = str(uuid7())
         text, checksum = encode_payload(task_id, kind, payload, "payload")
         fields = (task_id, *before, text, checksum, *after, now.utc_ms, None, None)
@@ -86,13 +87,14 @@ def new_task(
 
 def template_of(kind: str, options: Options, settings: Settings, now: Instant) -> NewTask:
     """All that the tasks of one call share, checked once."""
-    defaults = settings.max_retries, settings.max_recovery_attempts
-    queue, priority, group, delay, run_at, retries, _ = options
+    queue, priority, group, delay, run_at, retries, recoveries, _ = options
+    if retries is None:
+        retries = settings.max_retries
     try:
-        template = _checked_once(kind, queue, priority, retries, defaults)
+        template = _checked_once(kind, queue, priority, retries, recoveries)
     except TypeError:
         # What cannot be remembered is no name and no number.
-        template = _checked_once.__wrapped__(kind, queue, priority, retries, defaults)
+        template = _checked_once.__wrapped__(kind, queue, priority, retries, recoveries)
     if group is None and delay is None and run_at is None:
         return template
     return template._replace(
@@ -102,9 +104,9 @@ def template_of(kind: str, options: Options, settings: Settings, now: Instant) -
 
 
 @lru_cache(maxsize=128)
-def _around_payload(kind: str, defaults: tuple[int, int]) -> tuple[tuple[Any, ...], ...]:
+def _around_payload(kind: str, max_retries: int) -> tuple[tuple[Any, ...], ...]:
     """What a task that says nothing but its kind has before its payload, and after its sum."""
-    template = _checked_once(kind, None, None, None, defaults)
+    template = _checked_once(kind, None, None, max_retries, None)
     return template[1:5], template[7:10]
 
 
@@ -113,11 +115,10 @@ def _checked_once(
     kind: str,
     queue: str | None,
     priority: int | None,
-    retries: int | None,
-    defaults: tuple[int, int],
+    max_retries: int,
+    max_recoveries: int | None,
 ) -> NewTask:
     """Programs enqueue few kinds to few queues, so nearly every call finds this done."""
-    max_retries, max_recoveries = defaults
     return NewTask(
         "",
         checked_name(kind, "kind"),
@@ -126,8 +127,8 @@ def _checked_once(
         None,
         None,
         0,
-        checked_whole(max_retries if retries is None else retries, "max_retries", 0, 1_000_000),
-        max_recoveries,
+        checked_whole(max_retries, "max_retries", 0, MOST_RETRIES),
+        checked_budget(max_recoveries, "max_recoveries", MOST_RECOVERIES),
         None,
         0,
     )

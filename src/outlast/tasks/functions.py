@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
-from outlast.domain.budgets import Backoff
+from outlast.domain.budgets import MOST_RECOVERIES, MOST_RETRIES, Backoff, checked_budget
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.escaping import shown
 from outlast.domain.names import checked_name, checked_whole
@@ -29,6 +29,7 @@ class TaskOptions(TypedDict, total=False):
     queue: str
     priority: int
     max_retries: int | None
+    max_recoveries: int | None
     backoff: Duration | None
     backoff_cap: Duration | None
     lease: Duration | None
@@ -44,6 +45,7 @@ class FunctionOptions:
     queue: str = DEFAULT_QUEUE
     priority: int = 0
     max_retries: int | None = None
+    max_recoveries: int | None = None
     backoff_seconds: float | None = None
     backoff_cap_seconds: float | None = None
     lease_seconds: float | None = None
@@ -115,6 +117,9 @@ class TaskFunction(Generic[P, R]):
             queue=own.queue if options.queue is None else options.queue,
             priority=own.priority if options.priority is None else options.priority,
             max_retries=own.max_retries if options.max_retries is None else options.max_retries,
+            max_recoveries=own.max_recoveries
+            if options.max_recoveries is None
+            else options.max_recoveries,
         )
 
     def backoff(self, default: Backoff) -> Backoff:
@@ -179,6 +184,7 @@ def options_of(
     queue: str,
     priority: int,
     max_retries: int | None,
+    max_recoveries: int | None,
     backoff: Duration | None,
     backoff_cap: Duration | None,
     lease: Duration | None,
@@ -194,9 +200,8 @@ def options_of(
     options = FunctionOptions(
         queue=checked_name(queue, "queue"),
         priority=checked_whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
-        max_retries=None
-        if max_retries is None
-        else checked_whole(max_retries, "max_retries", 0, 1_000_000),
+        max_retries=checked_budget(max_retries, "max_retries", MOST_RETRIES),
+        max_recoveries=checked_budget(max_recoveries, "max_recoveries", MOST_RECOVERIES),
         backoff_seconds=_seconds(backoff, "backoff", least_ms=0),
         backoff_cap_seconds=_seconds(backoff_cap, "backoff_cap", least_ms=0),
         lease_seconds=_seconds(lease, "lease"),

@@ -100,11 +100,12 @@ class BoundFunction(TaskFunction[P, R], Enqueuer[E], Generic[P, E, R]):
         delay: Duration | None = None,
         run_at: datetime | None = None,
         max_retries: int | None = None,
+        max_recoveries: int | None = None,
         idempotency_key: str | Sequence[str] | None = None,
         also: Sequence[Statement] = (),
     ) -> Enqueuer[E]:
         """An enqueuer with these options, which so never collide with arguments."""
-        options = Options(queue, priority, group, delay, run_at, max_retries, also)
+        options = Options(queue, priority, group, delay, run_at, max_retries, max_recoveries, also)
         return Enqueuer(self, self._checked_enqueue, Given(options, id, idempotency_key))
 
 
@@ -145,6 +146,7 @@ class Registering:
         queue: str = DEFAULT_QUEUE,
         priority: int = 0,
         max_retries: int | None = None,
+        max_recoveries: int | None = None,
         backoff: Duration | None = None,
         backoff_cap: Duration | None = None,
         lease: Duration | None = None,
@@ -157,9 +159,9 @@ class Registering:
         Works bare, `@app.task`, or with options, `@app.task(max_retries=5, timeout="10m")`.
         """
         options = options_of(
-            queue=queue, priority=priority, max_retries=max_retries, backoff=backoff,
-            backoff_cap=backoff_cap, lease=lease, timeout=timeout, isolation=isolation,
-            memory_limit=memory_limit,
+            queue=queue, priority=priority, max_retries=max_retries,
+            max_recoveries=max_recoveries, backoff=backoff, backoff_cap=backoff_cap, lease=lease,
+            timeout=timeout, isolation=isolation, memory_limit=memory_limit,
         )  # fmt: skip
 
         def register(fn: Callable[..., Any]) -> BoundFunction[..., ..., Any]:

@@ -175,6 +175,7 @@ def _left(session: Session, kind: str, error: BaseException | None) -> Cause:
         WORKER,
         error=f"the process left its work: {error_text(error)}",
         action=RecoveryAction.RETRY if is_for_a_person else action,
+        max_recoveries=session.settings.max_recovery_attempts,
         parked=Parked.HOLD if is_for_a_person else None,
     )
 

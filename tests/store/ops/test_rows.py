@@ -62,20 +62,23 @@ def test_the_tasks_of_a_worker_are_found_by_index(app: Outlast, database: Path) 
     assert not [one for one in plan if one.startswith("SCAN")]
 
 
+SPENT = "attempt = 4, recovery_count = 4, crashes_in_row = 4, max_recoveries = 3"
+
+
 @pytest.mark.proves("CLM-20", "RTY-10")
 def test_a_pending_task_with_no_run_left_fails_on_sight_and_the_next_one_is_returned(
     app: Outlast, database: Path
 ) -> None:
     app.enqueue_many("work", range(3), id=["spent", "last-run", "fresh"])
     app.close()
-    foreign_rows(database, "UPDATE tasks SET attempt = 7 WHERE id = 'spent'")
+    foreign_rows(database, f"UPDATE tasks SET {SPENT} WHERE id = 'spent'")
     foreign_rows(database, "UPDATE tasks SET attempt = 3, retry_count = 3 WHERE id = 'last-run'")
     (lease,) = app.claim("w")
     assert (lease.task_id, lease.attempt) == ("last-run", 4)
     spent = app.get("spent")
-    assert (spent.status, spent.attempt, spent.token) == ("failed", 7, 0)
+    assert (spent.status, spent.attempt, spent.token) == ("failed", 4, 0)
     assert spent.completed_at is not None
-    assert spent.error == "all 7 attempts are used up"
+    assert spent.error == "it crashed 4 times in a row"
     assert app.history("spent")[-1].reason == "max_retries_exceeded"
     lease.fail("broken")
     assert app.get("last-run").status == "failed"
@@ -86,7 +89,7 @@ def test_a_pending_task_with_no_run_left_fails_on_sight_and_the_next_one_is_retu
 def test_a_take_hands_out_no_spent_task_either(app: Outlast, database: Path) -> None:
     app.enqueue_many("work", range(2), id=["spent", "fresh"])
     app.close()
-    foreign_rows(database, "UPDATE tasks SET attempt = 7 WHERE id = 'spent'")
+    foreign_rows(database, f"UPDATE tasks SET {SPENT} WHERE id = 'spent'")
     assert [task.id for task in app.take(1)] == ["fresh"]
     assert app.get("spent").status == "failed"
 
@@ -96,8 +99,9 @@ def test_a_take_hands_out_no_spent_task_either(app: Outlast, database: Path) -> 
     "change",
     [
         "retry_count = 4",
-        "recovery_count = 4",
-        "attempt = 8",
+        "recovery_count = 101",
+        "crashes_in_row = 1",
+        "recovery_count = 1, crashes_in_row = -1",
         "retry_count = -1",
         "recovery_count = -1",
         "attempt = -1",
@@ -111,7 +115,8 @@ def test_the_database_keeps_every_counter_within_its_limit(
     app.close()
     with pytest.raises(ForeignError, match="CHECK constraint failed: task_budgets"):
         foreign_rows(database, f"UPDATE tasks SET {change}")
-    foreign_rows(database, "UPDATE tasks SET attempt = 7, retry_count = 3, recovery_count = 3")
+    most = "attempt = 999, retry_count = 3, recovery_count = 100, crashes_in_row = 100"
+    foreign_rows(database, f"UPDATE tasks SET {most}")
 
 
 def test_a_record_just_made_is_told_each_field_that_it_leaves_out() -> None:

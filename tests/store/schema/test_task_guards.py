@@ -195,17 +195,17 @@ def test_parked_is_a_reason_of_pending_tasks_alone(hand: Hand, holder: int) -> N
     [
         {"retry_count": 4},
         {"retry_count": -1},
-        {"recovery_count": 3},
+        {"recovery_count": 101},
         {"recovery_count": -1},
-        {"attempt": 7},
+        {"crashes_in_row": 3},
+        {"crashes_in_row": -1},
         {"attempt": -1},
         {"max_retries": 1},
-        {"max_recoveries": 0},
     ],
 )
 def test_no_counter_passes_its_limit(hand: Hand, values: dict[str, int]) -> None:
-    """Limits of 3 retries and 2 recoveries allow six executions."""
-    within = {"max_retries": 3, "retry_count": 3, "max_recoveries": 2, "recovery_count": 2}
+    """No more crashes in a row than in all, and of these a hundred."""
+    within = {"max_retries": 3, "retry_count": 3, "recovery_count": 2, "crashes_in_row": 2}
     insert(hand, "t", within | {"attempt": 6})
     with pytest.raises(Refused, match="task_budgets"):
         update(hand, "t", values)

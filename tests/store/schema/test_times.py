@@ -62,13 +62,15 @@ RAW_CHANGES: dict[str, dict[str, Any]] = {
     },
     "completed": {"completed_at": 5},
 }  # fmt: skip
+# It never passes the count of all crashes, so it cannot change all by itself.
+MOVES_WITH_ANOTHER = {"crashes_in_row"}
 MOVES_BY_ITSELF = {"status", "state_changed_at", "heartbeat_at", "touched_at"}
 
 
 @pytest.mark.proves("QUE-18")
 def test_a_raw_update_of_any_column_moves_updated_at(app: Outlast, hand: Hand) -> None:
     tried = {column for changes in RAW_CHANGES.values() for column in changes}
-    assert tried | MOVES_BY_ITSELF == set(hand.columns("tasks"))
+    assert tried | MOVES_BY_ITSELF | MOVES_WITH_ANOTHER == set(hand.columns("tasks"))
     app.enqueue("k", id="elsewhere", group="other", queue="elsewhere")
     (other,) = app.claim("another worker", queue="elsewhere")
     for status, changes in RAW_CHANGES.items():

@@ -110,7 +110,7 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
     writer = engine_of(app)._database.writer
     tries: list[str] = []
 
-    def broken(name: str, row: Row) -> None:
+    def broken(name: str, row: Row) -> int:
         tries.append(name)
         writer._batch.commit_sent = is_sent
         raise apsw.IOError("the disk hiccuped")
@@ -125,12 +125,12 @@ def test_an_error_is_doubt_once_the_commit_was_sent_and_a_second_try_before(
     assert len(app.tasks()) == (0 if is_sent else 1)
 
 
-def _once(broken: Callable[[str, Row], None], writer: Writer) -> Callable[[str, Row], None]:
+def _once(broken: Callable[[str, Row], int], writer: Writer) -> Callable[[str, Row], int]:
     real = writer.tx.run_row
     calls = iter([broken])
 
-    def run_row(name: str, row: Row) -> None:
-        next(calls, real)(name, row)
+    def run_row(name: str, row: Row) -> int:
+        return next(calls, real)(name, row)
 
     return run_row
 

@@ -142,11 +142,14 @@ class AsyncOutlast(
         delay: Duration | None = None,
         run_at: datetime | None = None,
         max_retries: int | None = None,
+        max_recoveries: int | None = None,
         idempotency_key: str | None = None,
         also: Sequence[Statement] = (),
     ) -> Task:
         """Store one task; when this returns, it survives the process and the machine."""
-        options = enqueue.make_options((queue, priority, group, delay, run_at, max_retries, also))
+        options = enqueue.make_options(
+            (queue, priority, group, delay, run_at, max_retries, max_recoveries, also)
+        )
         function = self._functions.get(kind) if isinstance(kind, str) else None
         if function is not None:
             given = Given(options, id, idempotency_key)

@@ -10,6 +10,7 @@ from outlast.cli.command import Common, Verb, with_common
 from outlast.cli.open_store import opened
 from outlast.cli.output.records import task_data
 from outlast.cli.output.views import Lines, View, show
+from outlast.domain.budgets import MOST_RECOVERIES
 
 
 @click.command("enqueue", cls=Verb)
@@ -28,6 +29,10 @@ from outlast.cli.output.views import Lines, View, show
 @click.option(
     "--max-retries", type=click.IntRange(min=0), metavar="NUMBER", help="Re-runs after failures."
 )
+@click.option(
+    "--max-recoveries", type=click.IntRange(0, MOST_RECOVERIES), metavar="NUMBER",
+    help="Re-runs after crashes in a row, without progress in between.",
+)  # fmt: skip
 @with_common
 def enqueue(
     common: Common,

@@ -129,9 +129,11 @@ def _summary(one: "Task", content: dict[str, Any], now: datetime) -> list[str]:
 
 
 def _attempts(one: "Task") -> str:
+    limit = "" if one.max_recoveries is None else f" of {one.max_recoveries}"
+    in_row = f"{one.crashes_in_row}{limit}"
     return (
         f"{one.attempt} begun, {one.retry_count} of {one.max_retries} retries,"
-        f" {one.recovery_count} of {one.max_recoveries} crashes"
+        f" {one.recovery_count} crashes, {in_row} in a row"
     )
 
 

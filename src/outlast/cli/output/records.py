@@ -28,6 +28,7 @@ def task_data(task: "Task") -> dict[str, Any]:
         "attempt": task.attempt,
         "retry_count": task.retry_count,
         "recovery_count": task.recovery_count,
+        "crashes_in_row": task.crashes_in_row,
         "max_retries": task.max_retries,
         "max_recoveries": task.max_recoveries,
         "worker": task.worker,

@@ -13,6 +13,9 @@ from outlast.store.ops.rows import checkpoint_from
 from outlast.store.records import Grant, NewCheckpoint
 from outlast.store.transaction import Transaction
 
+# That a step begins is no sign that anything was done.
+NO_PROGRESS = "iteration_start"
+
 
 def append(
     tx: Transaction, grant: Grant, task_id: str, new: NewCheckpoint, now: Instant
@@ -29,7 +32,9 @@ def append(
     row = tx.row("add_checkpoint", values | grant._asdict())
     if row is None:
         raise LeaseLost(task_id)
-    number, group, attempt = row
+    number, group, attempt, crashes_in_row = row
+    if crashes_in_row and new.type != NO_PROGRESS:
+        tx.run("note_progress", {"seq": grant.seq, "now": now.utc_ms})
     return checkpoint_from(
         (new.id, task_id, group, new.type, number, attempt, new.data, new.metadata, now.utc_ms)
     )

@@ -11,11 +11,11 @@ from outlast.store.transaction import Row, text_of
 
 def task_from(row: Row) -> Task:
     """A task from the columns of task_records, in their order."""
-    values: list[Any] = list(row[:27])
+    values: list[Any] = list(row[:28])
     values[3] = Status(row[3])
     values[6] = Parked(row[6]) if row[6] else None
-    values[18:27] = [utc(ms) for ms in row[18:27]]
-    values += [Stored(text_of(row[27]), row[28]), Stored(text_of(row[29]), row[30])]
+    values[19:28] = [utc(ms) for ms in row[19:28]]
+    values += [Stored(text_of(row[28]), row[29]), Stored(text_of(row[30]), row[31])]
     return Task(*values)
 
 

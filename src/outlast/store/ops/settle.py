@@ -32,8 +32,9 @@ class TaskRow(NamedTuple):
     attempt: int
     retry_count: int
     recovery_count: int
+    crashes_in_row: int
     max_retries: int
-    max_recoveries: int
+    max_recoveries: int | None
     token: int
     holder: int | None
     worker: str | None
@@ -46,7 +47,7 @@ class TaskRow(NamedTuple):
     @property
     def situation(self) -> Situation:
         """What decide() needs of it."""
-        return Situation(Status(self.status), *self[3:8])
+        return Situation(Status(self.status), *self[3:9])
 
 
 Ending = tuple[TaskRow, Cause, str | None]
@@ -165,6 +166,7 @@ class Plan(NamedTuple):
     attempt: int
     retry_count: int
     recovery_count: int
+    crashes_in_row: int
     error: str | None
     parked: Parked | None
     delay_ms: int
@@ -181,6 +183,7 @@ class Plan(NamedTuple):
             "attempt": self.attempt,
             "retry_count": self.retry_count,
             "recovery_count": self.recovery_count,
+            "crashes_in_row": self.crashes_in_row,
             "error": self.error,
             "parked": self.parked.value if self.parked else None,
             "not_before": now.utc_ms + self.delay_ms if self.parked is Parked.DELAY else None,
@@ -209,7 +212,7 @@ def move(
     sets: dict[Plan, MoveSet] = {}
     for found, cause, result in endings:
         process = exits.get(found.seq, NO_PROCESS) if exits else NO_PROCESS
-        alike = (found[2:8], id(cause), process)
+        alike = (found[2:9], id(cause), process)
         if alike not in known:
             transition = decide(found.situation, cause)
             plan = _plan(found, cause, transition, process)
@@ -255,6 +258,7 @@ def _plan(found: TaskRow, cause: Cause, transition: Transition, process: Exit) -
         attempt=transition.attempt - found.attempt,
         retry_count=transition.retry_count - found.retry_count,
         recovery_count=transition.recovery_count - found.recovery_count,
+        crashes_in_row=transition.crashes_in_row - found.crashes_in_row,
         error=transition.error,
         parked=transition.parked,
         delay_ms=transition.delay_ms,

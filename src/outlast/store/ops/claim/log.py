@@ -19,12 +19,11 @@ log = logger("outlast.claim")
 
 
 class Before(NamedTuple):
-    """How often a task failed and was lost before, of how often it may, and how it came back."""
+    """How often a task failed and was lost before, and how it came back."""
 
     retry_count: int
     max_retries: int
     recovery_count: int
-    max_recoveries: int
     reason: str
 
 
@@ -69,10 +68,10 @@ class Tale:
 
 def _tell_of_another_try(one: Claimed, worker: str, before: Before) -> None:
     log.info(
-        "%s task %s (%s) by worker %s, attempt %d: it came back by %s, after %d of %d retries and"
-        " %d of %d crashes",
+        "%s task %s (%s) by worker %s, attempt %d: it came back by %s, retries used: %d of"
+        " %d, crashes: %d",
         RE_CLAIM, one.task_id, one.kind, worker, one.attempt, before.reason, before.retry_count,
-        before.max_retries, before.recovery_count, before.max_recoveries,
+        before.max_retries, before.recovery_count,
         extra=_about(one, worker) | about(
             retry_count=before.retry_count, recovery_count=before.recovery_count,
             reason=before.reason,
@@ -82,9 +81,8 @@ def _tell_of_another_try(one: Claimed, worker: str, before: Before) -> None:
 
 def _tell_of_spent(task: TaskRow) -> None:
     log.warning(
-        "%s task %s (%s): all %d attempts are used up, after %d of %d retries and %d of %d crashes",
-        ORPHAN_FAILED, task.id, task.kind, task.attempt, task.retry_count,
-        task.max_retries, task.recovery_count, task.max_recoveries,
+        "%s task %s (%s): it crashed %d times in a row, of %s that are taken back",
+        ORPHAN_FAILED, task.id, task.kind, task.crashes_in_row, task.max_recoveries,
         extra=about(
             task_id=task.id, kind=task.kind, attempt=task.attempt,
             retry_count=task.retry_count, recovery_count=task.recovery_count,

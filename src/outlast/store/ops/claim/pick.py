@@ -20,7 +20,7 @@ from outlast.store.transaction import Row, Transaction, Values
 PROMOTE_BATCH = 1000
 
 # Where a row of `candidates` has what decide() asks for.
-COUNTERS = slice(5, 10)
+COUNTERS = slice(5, 11)
 
 # Spares the detour by which a named tuple is usually made.
 _new_tuple = tuple.__new__
@@ -129,8 +129,8 @@ def _runnable(tx: Transaction, candidates: list[Row], now: Instant, tale: Tale) 
             situation = Situation(Status.PENDING, *counters)
             spent[counters] = decide(situation, CLAIMED).to is not Status.RUNNING
         (
-            seq, task_id, kind, queue, group, attempt, retries, recoveries, _, _, token, checksum,
-            raw,
+            seq, task_id, kind, queue, group, attempt, retries, recoveries, _, _, _, token,
+            checksum, raw,
         ) = row  # fmt: skip
         payload = None if raw is None else raw.decode(errors="replace")
         if checksum != payload_sum(task_id, kind, payload):

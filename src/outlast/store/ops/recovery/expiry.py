@@ -23,6 +23,7 @@ def cause(
         actor,
         error=f"the lease of worker {task.worker} {how}",
         action=policy.action_for(task.kind),
+        max_recoveries=policy.max_recoveries,
         parked=Parked.HOLD if policy.is_held else None,
         summary=f"in kind `{task.kind}`: the lease of worker {task.worker} {how}",
     )
@@ -37,8 +38,8 @@ def add_boundaries(tx: Transaction, endings: Sequence[SameRows], now: Instant) -
             said = {
                 "cause": _CAUSES[why.outcome],
                 "error": why.error,
-                "retry": task.recovery_count + 1,
-                "limit": task.max_recoveries,
+                "retry": task.crashes_in_row + 1,
+                "limit": why.max_recoveries if task.max_recoveries is None else task.max_recoveries,
             }
             seqs = alike.setdefault(codec.encode(said, "checkpoint"), [])
             seqs += [row.seq for row in rows]

@@ -45,13 +45,14 @@ def tell_what_moved(
     for task, cause, transition in _singly(moved):
         age_seconds = max(0, now.utc_ms - (task.heartbeat_at or now.utc_ms)) / 1000
         word = f"{ORPHAN_FAILED} " if transition.to is Status.FAILED else ""
+        limit = cause.max_recoveries if task.max_recoveries is None else task.max_recoveries
         log.log(
             level,
             "%stask %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s; %d of %d"
-            " retries and %d of %d crashes are used",
+            " retries and %d of %d crashes in a row are used",
             word, task.id, task.worker, age_seconds, transition.to, transition.reason,
             cause.error or "it had not begun", transition.retry_count, task.max_retries,
-            transition.recovery_count, task.max_recoveries,
+            transition.crashes_in_row, limit,
             extra=_about(task, run_id) | about(
                 status=transition.to, reason=transition.reason, attempt=transition.attempt,
                 retry_count=transition.retry_count, recovery_count=transition.recovery_count,

@@ -84,6 +84,7 @@ def loss(task: TaskRow, found: Judged, left: Evidence, policy: RecoveryPolicy) -
         error=f"worker {task.worker} (pid {peer.pid}) died while running this task of kind"
         f" {task.kind}: {how}",
         action=policy.action_for(task.kind),
+        max_recoveries=policy.max_recoveries,
         parked=Parked.HOLD if policy.is_held else None,
         summary=f"in kind `{task.kind}`: {how}, worker {task.worker}, pid {peer.pid}",
     )
@@ -96,6 +97,7 @@ def nobodys(task: TaskRow, policy: RecoveryPolicy) -> Cause:
         RECOVERY,
         error="the task was running and nobody held it",
         action=policy.action_for(task.kind),
+        max_recoveries=policy.max_recoveries,
         parked=Parked.HOLD if policy.is_held else None,
     )
 

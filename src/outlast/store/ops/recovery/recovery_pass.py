@@ -17,8 +17,8 @@ T = TypeVar("T")
 MOST_NAMED = 100
 
 _DECIDING = (
-    "status", "attempt", "retry_count", "recovery_count", "max_retries", "max_recoveries",
-    "worker", "unstarted", "kind",
+    "status", "attempt", "retry_count", "recovery_count", "crashes_in_row", "max_retries",
+    "max_recoveries", "worker", "unstarted", "kind",
 )  # fmt: skip
 _likeness = itemgetter(*map(TaskRow._fields.index, _DECIDING))
 

@@ -71,9 +71,12 @@ CREATE TABLE tasks (
     stage                 TEXT,
     attempt               INTEGER NOT NULL DEFAULT 0,
     retry_count           INTEGER NOT NULL DEFAULT 0,
+    -- All crashes that were taken back, and those of them since the task last recorded progress:
+    -- the latter are compared with max_recoveries or, where that is NULL, the recoverer's setting.
     recovery_count        INTEGER NOT NULL DEFAULT 0,
+    crashes_in_row        INTEGER NOT NULL DEFAULT 0,
     max_retries           INTEGER NOT NULL DEFAULT 3,
-    max_recoveries        INTEGER NOT NULL DEFAULT 3,
+    max_recoveries        INTEGER,
     token                 INTEGER NOT NULL DEFAULT 0,
     holder                INTEGER REFERENCES workers (seq),
     worker_id             TEXT,
@@ -128,8 +131,8 @@ CREATE TABLE tasks (
         END),
     CONSTRAINT task_budgets CHECK (
         retry_count >= 0 AND retry_count <= max_retries
-        AND recovery_count >= 0 AND recovery_count <= max_recoveries
-        AND attempt >= 0 AND attempt <= 1 + max_retries + max_recoveries)
+        AND crashes_in_row >= 0 AND crashes_in_row <= recovery_count AND recovery_count <= 100
+        AND attempt >= 0)
 ) STRICT;
 
 -- Payloads and results above 2 KiB: an update of a row rewrites all of the row's pages.

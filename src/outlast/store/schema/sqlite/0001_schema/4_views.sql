@@ -10,7 +10,7 @@ SELECT t.id AS work_item_id,
        datetime(t.lease_acquired_at / 1000, 'unixepoch') AS lease_acquired_at,
        datetime(t.lease_expires_at / 1000, 'unixepoch') AS lease_expires_at,
        datetime(t.heartbeat_at / 1000, 'unixepoch') AS heartbeat_at,
-       max(t.attempt - 1, 0) AS retry_count,
+       min(max(t.attempt - 1, 0), t.max_retries) AS retry_count,
        t.max_retries AS max_retries,
        coalesce(t.payload,
                 (SELECT b.data FROM blobs b WHERE b.task_seq = t.seq AND b.part = 'payload'))
@@ -110,8 +110,8 @@ SELECT printf('%04d', m.number), m.name, m.applied_at FROM migrations m;
 
 CREATE VIEW task_records AS
 SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stage,
-       t.attempt, t.retry_count, t.recovery_count, t.max_retries, t.max_recoveries, t.token,
-       t.worker_id, t.last_worker_id, t.error, t.retry_of, t.created_at,
+       t.attempt, t.retry_count, t.recovery_count, t.crashes_in_row, t.max_retries,
+       t.max_recoveries, t.token, t.worker_id, t.last_worker_id, t.error, t.retry_of, t.created_at,
        max(t.state_changed_at, coalesce(t.heartbeat_at, 0), coalesce(t.touched_at, 0))
            AS updated_at,
        t.state_changed_at, t.not_before, t.started_at, t.completed_at, t.lease_acquired_at,
@@ -128,8 +128,9 @@ SELECT t.id, t.kind, t.queue, t.status, t.priority, t.group_id, t.parked, t.stag
 FROM tasks t;
 
 CREATE VIEW task_situations AS
-SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count, t.max_retries,
-       t.max_recoveries, t.token, t.holder, t.worker_id, t.unstarted, t.keyed,
+SELECT t.seq, t.id, t.status, t.attempt, t.retry_count, t.recovery_count,
+       t.crashes_in_row, t.max_retries, t.max_recoveries, t.token, t.holder, t.worker_id,
+       t.unstarted, t.keyed,
        t.state_changed_at, t.lease_expires_at, t.lease_expires_mono_ms, t.kind, t.heartbeat_at
 FROM tasks t;
 

@@ -6,4 +6,4 @@ SELECT :id, t.seq, t.group_id, :type,
        t.attempt, :data, :data_sum, :metadata, :now
 FROM tasks t
 WHERE t.seq = :seq AND t.holder = :holder AND t.token = :token AND t.status = 'running'
-RETURNING sequence_number, group_id, attempt
+RETURNING sequence_number, group_id, attempt, (SELECT crashes_in_row FROM tasks WHERE seq = :seq)

@@ -1,5 +1,5 @@
 -- Of tasks that are claimed anew: their counters, and by which move each came back last.
-SELECT t.seq, t.retry_count, t.max_retries, t.recovery_count, t.max_recoveries,
+SELECT t.seq, t.retry_count, t.max_retries, t.recovery_count,
        coalesce((SELECT x.reason FROM transitions x
                  WHERE x.task_seq = t.seq AND x.to_status = 'pending'
                  ORDER BY x.pos DESC LIMIT 1), 'unknown')

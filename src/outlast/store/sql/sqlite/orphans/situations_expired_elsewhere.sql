@@ -1,6 +1,6 @@
 -- Leases of other boots have only UTC in common with us.
-SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
-       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
+SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.crashes_in_row,
+       s.max_retries, s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
        s.kind, s.heartbeat_at
 FROM workers w CROSS JOIN task_situations s
     ON s.holder = w.seq AND s.status = 'running'

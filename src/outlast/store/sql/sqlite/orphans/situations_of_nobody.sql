@@ -1,7 +1,7 @@
 -- The same by the other marks: a holder that is no worker, no start, no end in UTC. A look at all
 -- running rows, which a claim does not take.
-SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
-       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
+SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.crashes_in_row,
+       s.max_retries, s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
        s.kind, s.heartbeat_at
 FROM tasks s INDEXED BY idx_work_items_lease_expiry
 WHERE s.status = 'running'

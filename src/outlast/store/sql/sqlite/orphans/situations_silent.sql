@@ -1,6 +1,6 @@
 -- Running tasks that gave no sign of life for some time, whatever their leases say.
-SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
-       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
+SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.crashes_in_row,
+       s.max_retries, s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed,
        s.kind, s.heartbeat_at
 FROM task_situations s JOIN workers w ON w.seq = s.holder
 WHERE s.status = 'running' AND s.heartbeat_at <= :now - :silent_ms

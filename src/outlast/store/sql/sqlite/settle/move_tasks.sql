@@ -14,6 +14,7 @@ UPDATE tasks SET
     attempt = attempt + :attempt,
     retry_count = retry_count + :retry_count,
     recovery_count = recovery_count + :recovery_count,
+    crashes_in_row = crashes_in_row + :crashes_in_row,
     error = CASE :to WHEN 'completed' THEN NULL ELSE coalesce(:error, error) END,
     completed_at = CASE :is_final WHEN 1 THEN max(:now, state_changed_at) END,
     state_changed_at = max(:now, state_changed_at)

@@ -1,3 +1,3 @@
-SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.max_retries,
-       s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed
+SELECT s.seq, s.id, s.status, s.attempt, s.retry_count, s.recovery_count, s.crashes_in_row,
+       s.max_retries, s.max_recoveries, s.token, s.holder, s.worker_id, s.unstarted, s.keyed
 FROM task_situations s WHERE s.id = :id
