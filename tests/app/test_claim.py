@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 
 from outlast import InvalidInput, LeaseLost, Outlast
 from outlast.testing import ManualClock
+from tests.store.hand import Hand
 
 
 @pytest.mark.proves("CLM-03")
@@ -178,3 +180,16 @@ def test_a_lease_shows_its_task_and_hides_the_payload(app: Outlast) -> None:
     assert "s3cr3t" not in repr(lease)
     lease.payload["secret"] = "changed"
     assert lease.payload == {"secret": "s3cr3t"}
+
+
+@pytest.mark.parametrize("stage", ["pending", "Completed", "failed", "cancelled", "processed"])
+def test_a_stage_is_no_word_for_a_task_that_does_not_run(app: Outlast, stage: str) -> None:
+    """Guards the seed's view, which shows the stage as the status of what runs."""
+    app.enqueue("work")
+    (lease,) = app.claim("w")
+    with closing(Hand(app.path)) as hand:
+        with pytest.raises(InvalidInput, match="which is the word for a task that does not run"):
+            lease.renew(stage=stage)
+        assert hand.value("SELECT status FROM merge_queue") == "claimed"
+        lease.renew(stage="testing")
+        assert hand.value("SELECT status FROM merge_queue") == "testing"

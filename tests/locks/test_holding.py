@@ -29,7 +29,10 @@ def test_the_default_lock_works_without_naming_it(app: Outlast, hand: Hand) -> N
     ]  # fmt: skip
     assert not app.lock("default").acquire()
     assert lock.release()
-    assert hand.rows("SELECT name FROM queue_processing_lock") == [("another",)]
+    assert hand.rows("SELECT id, name FROM queue_processing_lock") == [(2, "another")]
+    assert app.lock("and one more").acquire()
+    ids = hand.rows("SELECT id, name FROM queue_processing_lock ORDER BY id")
+    assert ids == [(2, "and one more"), (3, "another")]
 
 
 @pytest.mark.proves("LCK-03", "LCK-04")

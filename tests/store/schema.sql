@@ -624,7 +624,8 @@ SELECT t.seq AS id,
 FROM tasks t;
 
 CREATE VIEW queue_processing_lock AS
-SELECT row_number() OVER (ORDER BY l.name <> 'default', l.name) AS id,
+SELECT (l.name <> 'default') + row_number() OVER (PARTITION BY l.name = 'default' ORDER BY l.name)
+           AS id,
        l.worker_id AS agent_id,
        l.acquired_at / 1000 AS acquired_at,
        l.expires_at / 1000 AS expires_at,

@@ -2,6 +2,7 @@
 
 from outlast.domain.escaping import shown
 from outlast.domain.lifecycle import Status
+from outlast.domain.names import checked_name
 from outlast.errors import InvalidInput
 
 STATUS_ALIASES = {
@@ -16,6 +17,17 @@ STATUS_ALIASES = {
 }
 
 _BY_WORD = {status.value: status for status in Status} | STATUS_ALIASES
+
+
+def checked_stage(stage: object) -> str:
+    """What a running task says it is at; a word for another status would contradict it."""
+    name = checked_name(stage, "stage")
+    if _BY_WORD.get(name.lower(), Status.RUNNING) is not Status.RUNNING:
+        raise InvalidInput(
+            f"stage must not be {name!r}, which is the word for a task that does not run;"
+            " choose another"
+        )
+    return name
 
 
 def status_named(word: str) -> Status:

@@ -16,7 +16,7 @@ from outlast.domain.lifecycle import (
     RecoveryAction,
     Status,
 )
-from outlast.domain.names import checked_name
+from outlast.domain.status_words import checked_stage
 from outlast.domain.task import Task
 from outlast.errors import (
     InvalidInput,
@@ -122,7 +122,7 @@ def renew(
 ) -> Future[None]:
     """Push a lease out; raises LeaseLost if it is no longer ours."""
     session.refuse_strangers(claimed.task_id)
-    stage = None if stage is None else checked_name(stage, "stage")
+    stage = None if stage is None else checked_stage(stage)
 
     def finish(renewed: Answers) -> None:
         if not all(renewed()):
