@@ -47,7 +47,7 @@ def test_the_example_leaves_nothing_behind_unless_it_is_given_a_store(tmp_path: 
 
 @pytest.mark.slow
 def test_the_example_can_be_repeated_on_a_store_of_yours(tmp_path: Path) -> None:
-    store = tmp_path / "mine" / "work.db"
+    store = tmp_path / "mine.db"
     run(tmp_path, str(store))
     run(tmp_path, str(store))
     counts = foreign_rows(store, "SELECT status, count(*) FROM tasks GROUP BY status")

@@ -284,5 +284,9 @@ def test_a_failed_opening_is_tried_again_by_the_next_call(tmp_path: Path) -> Non
     with pytest.raises(StoreUnwritable, match=re.escape(str(tmp_path))):
         app.enqueue("work")
     (tmp_path / "folder").unlink()
+    with pytest.raises(StoreUnwritable, match=f"there is no folder {re.escape(str(tmp_path))}"):
+        app.enqueue("work")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "folder").mkdir()
     assert app.enqueue("work", id="t").id == "t"
     app.close()

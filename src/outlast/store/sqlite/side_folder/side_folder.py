@@ -79,7 +79,15 @@ class SideFolder:
         return True
 
     def make(self) -> None:
-        """Create what is missing, privately and durably, owned like the database."""
+        """Create what is missing, privately and durably, owned like the database.
+
+        But not the store's own folder: a path that leads nowhere is a slip of the pen.
+        """
+        parent = self.database.parent
+        if not parent.is_dir():
+            raise StoreUnwritable(
+                f"there is no folder {parent}; make it first, or choose another path for the store"
+            )
         try:
             self.make_folder(self.path)
             with self.opened(self.path) as side:
