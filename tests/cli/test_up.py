@@ -207,6 +207,7 @@ def test_in_a_pipe_progress_comes_as_lines_and_what_handlers_print_stays_whole(
     store.enqueue("hold", {"name": "first"})
     with started(folder, "up", "jobs.py", "--until-empty") as process:
         assert process.stdout is not None
+        assert process.stdout.readline().startswith("serving ")
         assert process.stdout.readline().endswith("waiting\n")
         (folder / "first.leave").touch()
     store.enqueue("talk", {"word": "[bold]spoken[/bold]"})
@@ -286,3 +287,21 @@ def test_a_living_worker_is_listed_with_what_it_serves_holds_and_its_beat(
     assert health.returncode == 1
     assert "recovery is due" in health.stdout
     assert f"worker w1 (pid {process.pid}) died with 1 task" in health.stdout
+
+
+def test_a_worker_says_what_it_serves_and_what_waits_unserved(folder: Path, store: Outlast) -> None:
+    store.enqueue("greet", {"name": "Ada"}, id="t1")
+    store.enqueue("nobody knows")
+    store.enqueue("greet", {"name": "Bob"}, queue="elsewhere")
+    done = piped(folder, "worker", "run", "jobs.py", "--until-empty")
+    serving, unknown, elsewhere, *_ = done.stdout.splitlines()
+    assert re.fullmatch(r"serving .* from queue default of \S+/work\.db", serving)
+    assert unknown == "waiting for a worker that knows their kind: nobody knows (1)"
+    assert elsewhere == "1 task in other queues: --queue NAME serves them"
+
+
+def test_progress_goes_on_from_what_the_store_holds(folder: Path, store: Outlast) -> None:
+    store.enqueue("greet", {"name": "Ada"})
+    piped(folder, "up", "jobs.py", "--until-empty")
+    again = piped(folder, "up", "jobs.py", "--until-empty")
+    assert again.stdout.splitlines()[1].startswith("1 completed, 0 running, 0 waiting")

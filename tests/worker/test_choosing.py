@@ -109,3 +109,26 @@ def test_a_worker_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         live.worker(**options)  # type: ignore[arg-type]
+
+
+def test_a_worker_serves_the_queues_that_its_functions_name(app: Outlast) -> None:
+    done: list[str] = []
+
+    @app.task(queue="mail")
+    def mail() -> None:
+        done.append("mail")
+
+    @app.task
+    def plain() -> None:
+        done.append("plain")
+
+    mail.enqueue()
+    plain.enqueue()
+    app.enqueue("mail", queue="default")
+    app.enqueue("plain", queue="elsewhere")
+    worker = app.worker()
+    assert worker.queues == ("default", "mail")
+    worker.run(until_empty=True)
+    assert sorted(done) == ["mail", "mail", "plain"]
+    assert app.counts()["pending"] == 1
+    assert app.worker(queues="elsewhere").queues == ("elsewhere",)

@@ -213,12 +213,15 @@ class Outlast(
         *,
         name: str | None = None,
         concurrency: int = 8,
-        queues: str | Sequence[str] = "default",
+        queues: str | Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         prefetch: int | None = None,
         shutdown: Duration | None = None,
     ) -> "Worker":
-        """A worker for the functions registered here; `run()` it."""
+        """A worker for the functions registered here; `run()` it.
+
+        Unless told otherwise it serves the queue `default` and those that its functions name.
+        """
         from outlast.worker.worker import Worker, checked_options
 
         settings = self._handle.settings

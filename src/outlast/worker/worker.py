@@ -15,6 +15,7 @@ from outlast.domain.record import record
 from outlast.errors import InvalidInput, OutlastError
 from outlast.store.records import MAX_KINDS
 from outlast.store.session import Session, SessionSource
+from outlast.tasks.enqueue_input import DEFAULT_QUEUE
 from outlast.tasks.functions import AnyFunction
 from outlast.worker.counts import Tally
 from outlast.worker.dispatcher import Dispatcher
@@ -34,7 +35,7 @@ class WorkerOptions:
 
     name: str | None
     concurrency: int
-    queues: tuple[str, ...]
+    queues: tuple[str, ...] | None
     kinds: tuple[str, ...] | None
     prefetch: int
     shutdown_seconds: float
@@ -44,7 +45,7 @@ def checked_options(
     *,
     name: str | None,
     concurrency: int,
-    queues: str | Sequence[str],
+    queues: str | Sequence[str] | None,
     kinds: Sequence[str] | None,
     prefetch: int,
     shutdown_seconds: float,
@@ -53,7 +54,7 @@ def checked_options(
     return WorkerOptions(
         name=None if name is None else checked_name(name, "name"),
         concurrency=checked_whole(concurrency, "concurrency", 1, MAX_CONCURRENCY),
-        queues=checked_queues(queues, "queues"),
+        queues=None if queues is None else checked_queues(queues, "queues"),
         kinds=None if kinds is None else checked_names(kinds, "kinds"),
         prefetch=checked_whole(prefetch, "prefetch", 0, MAX_PREFETCH),
         shutdown_seconds=shutdown_seconds,
@@ -79,6 +80,14 @@ class Worker:
     def name(self) -> str:
         """The name its tasks are held under."""
         return self._name
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues it serves: those it was told, or `default` and what its functions name."""
+        if self._options.queues is not None:
+            return self._options.queues
+        named = (self._functions[kind].options.queue for kind in self._kinds())
+        return tuple(dict.fromkeys([DEFAULT_QUEUE, *named]))
 
     @property
     def tally(self) -> Tally:
@@ -203,7 +212,7 @@ class Worker:
         beat_ms = min([beat.interval_ms, *(max(1, ms // 3) for ms in lengths_ms.values())])
         timeout_seconds = min(settings.write_timeout_seconds, beat.timeout_ms / 1000)
         serves = {
-            "queues": options.queues,
+            "queues": self.queues,
             "kinds": kinds,
             "concurrency": options.concurrency,
         }
@@ -214,7 +223,7 @@ class Worker:
             row=0,
             incarnation="",
             pid=os.getpid(),
-            queues=list(options.queues),
+            queues=list(self.queues),
             kinds=list(kinds),
             lease_ms_by_kind=lengths_ms,
             beat_ms=beat_ms,

@@ -88,12 +88,15 @@ class AsyncWorkerVerbs:
         *,
         name: str | None = None,
         concurrency: int = 8,
-        queues: str | Sequence[str] = "default",
+        queues: str | Sequence[str] | None = None,
         kinds: Sequence[str] | None = None,
         prefetch: int | None = None,
         shutdown: Duration | None = None,
     ) -> AsyncWorker:
-        """A worker for the functions registered here; `run()` it."""
+        """A worker for the functions registered here; `run()` it.
+
+        Unless told otherwise it serves the queue `default` and those that its functions name.
+        """
         worker = self._app.worker(
             name=name, concurrency=concurrency, queues=queues, kinds=kinds,
             prefetch=prefetch, shutdown=shutdown,

@@ -1,9 +1,11 @@
 """`outlast up` and `worker run`: a worker in this process, from its start to its summary."""
 
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +14,16 @@ from outlast.cli import loading
 from outlast.cli.command import Common, Verb, with_common
 from outlast.cli.exits import Exit
 from outlast.cli.output.progress import Figures, watching
-from outlast.cli.output.text import count, span
-from outlast.cli.output.views import Lines, View, show
+from outlast.cli.output.text import count, few, span
+from outlast.cli.output.views import Lines, View, put, show
+from outlast.domain.escaping import escaped
 
 if TYPE_CHECKING:
     from outlast import Outlast
+    from outlast.worker.worker import Worker
 
 PROGRAM, STDERR = "outlast", 2
+KINDS_SHOWN = 5
 
 
 def working_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,16 +67,13 @@ def work(
     """Run a worker of APP to its end; with `until_empty` the code tells of tasks that failed."""
     app = _loaded(common, target)
     given = {name: value for name, value in options.items() if value}
-    queues = given.get("queues", ("default",))
     with app:
-        worker = app.worker(**given)
-
-        def look() -> Figures:
-            tally, running = worker.tally, worker.running
-            unfinished = sum(app.backlog(queue, limit=1).unfinished for queue in queues)
-            return Figures(tally.completed, tally.failed, running, max(0, unfinished - running))
-
-        failed_before = app.counts()["failed"] - _failed_at_opening(app)
+        worker, before = app.worker(**given), app.counts()
+        failed_before = before["failed"] - _failed_at_opening(app)
+        if not common.as_json:
+            put("\n".join(map(escaped, _serving(app, worker.queues))))
+            sys.stdout.flush()
+        look = partial(_figures, app, worker, before["completed"])
         began = time.monotonic()
         with watching(look, is_quiet=common.as_json or not is_watched):
             tally = worker.run(until_empty, _acknowledge)
@@ -90,6 +92,34 @@ def work(
     show(common, View(data, [Lines(_summary(data))]))
     # A service that was told to stop did what it was told, whatever its tasks did.
     return Exit.NO if until_empty and failed > 0 else Exit.FINE
+
+
+def _figures(app: "Outlast", worker: "Worker", completed_before: int) -> Figures:
+    """The store's totals: whoever starts anew goes on from what was done."""
+    tally, running = worker.tally, worker.running
+    unfinished = sum(app.backlog(queue, limit=1).unfinished for queue in worker.queues)
+    completed = completed_before + tally.completed
+    return Figures(completed, tally.failed, running, max(0, unfinished - running))
+
+
+def _serving(app: "Outlast", queues: Sequence[str]) -> list[str]:
+    """What this worker serves and of which store, and what waits there unserved."""
+    kinds, where = ", ".join(few(list(app.functions), KINDS_SHOWN)), ", ".join(queues)
+    noun = "queue" if len(queues) == 1 else "queues"
+    lines = [f"serving {kinds} from {noun} {where} of {app.path}"]
+    elsewhere = app.backlog(limit=1).unfinished
+    elsewhere -= sum(app.backlog(queue, limit=1).unfinished for queue in queues)
+    unknown = {
+        one.kind: one.count
+        for one in app.stats().tasks
+        if one.status == "pending" and one.kind not in app.functions
+    }
+    if unknown:
+        listed = ", ".join(few([f"{name} ({n:,})" for name, n in unknown.items()], KINDS_SHOWN))
+        lines.append(f"waiting for a worker that knows their kind: {listed}")
+    if elsewhere > 0:
+        lines.append(f"{count(elsewhere, 'task')} in other queues: --queue NAME serves them")
+    return lines
 
 
 def _acknowledge(at_once: bool) -> None:
