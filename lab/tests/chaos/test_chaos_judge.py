@@ -17,8 +17,8 @@ SECOND = Execution("b", "t", 2, 2, 21.0, 22.0)
 
 def task(status: str = "completed", result: str | None = '"b/2"') -> StoredTask:
     return StoredTask(
-        "t", 1, status, "work", None, 2, 0, 1, 3, 3, 2, None, None, 0, None, 0, 0, 0, None, None,
-        result,
+        "t", 1, status, "work", None, 2, 0, 1, 1, 3, 3, 2, None, None, 0, None, 0, 0, 0, None,
+        None, result,
     )  # fmt: skip
 
 

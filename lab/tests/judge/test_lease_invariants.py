@@ -54,7 +54,7 @@ def sound_history() -> tuple[History, Stored]:
     result = json.dumps("e/5")
     sums = zlib.crc32(b"t\0work\0None"), zlib.crc32(f"t\0{result}".encode())
     task = StoredTask(
-        "t", 1, "completed", "work", None, 4, 1, 2, 3, 3, 5, None, None, 0, None, 0, sums[0], 5,
+        "t", 1, "completed", "work", None, 4, 1, 2, 2, 3, 3, 5, None, None, 0, None, 0, sums[0], 5,
         sums[1], None, result,
     )  # fmt: skip
     moves: list[Move] = []

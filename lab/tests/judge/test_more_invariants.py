@@ -42,8 +42,8 @@ def claimed(
 def row(task_id: str, status: str, **fields: Any) -> StoredTask:
     plain = StoredTask(
         id=task_id, seq=1, status=status, kind="work", parked=None, attempt=0, retry_count=0,
-        recovery_count=0, max_retries=3, max_recoveries=3, token=0, holder=None, worker_id=None,
-        keyed=0, retry_of=None, payload_bytes=0,
+        recovery_count=0, crashes_in_row=0, max_retries=3, max_recoveries=3, token=0, holder=None,
+        worker_id=None, keyed=0, retry_of=None, payload_bytes=0,
         payload_sum=zlib.crc32(f"{task_id}\0work\0None".encode()), result_bytes=0,
         result_sum=None, payload=None, result=None,
     )  # fmt: skip
@@ -75,7 +75,7 @@ def broken() -> Iterator[tuple[str, str, list[Line], Stored]]:
         "overlap",
         enqueued("x") + claimed("a", 1, 1.0) + renewed + claimed("b", 2, 12.0),
         Stored(
-            {"x": running(2, "b", recovery_count=1)},
+            {"x": running(2, "b", recovery_count=1, crashes_in_row=1)},
             {
                 "x": [
                     claim(1, "a", 1000),
@@ -99,7 +99,7 @@ def broken() -> Iterator[tuple[str, str, list[Line], Stored]]:
         "overlap",
         enqueued("x") + claimed("a", 1, 1.0),
         Stored(
-            {"x": row("x", "pending", token=1, attempt=1, recovery_count=1)},
+            {"x": row("x", "pending", token=1, attempt=1, recovery_count=1, crashes_in_row=1)},
             {"x": [claim(1, "a", 1000), lost(1, "lease_expired_retry", 2000)]},
         ),
     )

@@ -115,8 +115,8 @@ def fail_by_expiry_without_a_trace(stored: Stored) -> None:
 
 
 def leave_two_traces(stored: Stored) -> None:
-    (one,) = stored.checkpoints["t-3"]
-    stored.checkpoints["t-3"].append(one._replace(number=2))
+    (one,) = stored.checkpoints["t-0"]
+    stored.checkpoints["t-0"].append(one._replace(number=2))
 
 
 SPOILED: dict[Spoil, str] = {
@@ -138,6 +138,14 @@ SPOILED: dict[Spoil, str] = {
     fail_by_expiry_without_a_trace: "expiries",
     leave_two_traces: "expiries",
 }
+
+
+def test_in_the_life_of_mending_progress_gives_one_task_a_loss_more(
+    mended: tuple[History, Stored],
+) -> None:
+    _, stored = mended
+    counted = {one.id: (one.recovery_count, one.crashes_in_row) for one in stored.tasks.values()}
+    assert (counted["t-3"], counted["t-4"]) == ((1, 1), (2, 1))
 
 
 @pytest.mark.parametrize("spoil", SPOILED, ids=lambda spoil: spoil.__name__)

@@ -66,7 +66,9 @@ def no_token_check(monkeypatch: pytest.MonkeyPatch) -> None:
         if not ends:
             return []
         rows = tx.rows("situations", {"seqs": tx.ids([one.grant.seq for one in ends])})
-        tokens = {(row[0], row[9]): row[8] for row in rows}
+        tokens = {
+            (one.seq, one.holder): one.token for one in (settle.TaskRow(*row) for row in rows)
+        }
         passed = [
             one._replace(grant=one.grant._replace(token=tokens.get(one.grant[:2], one.grant.token)))
             for one in ends

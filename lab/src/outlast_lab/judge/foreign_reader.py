@@ -29,8 +29,8 @@ _PATIENCE_SECONDS = 60
 
 TASKS = """
     SELECT t.id, t.seq, t.status, t.kind, t.parked, t.attempt, t.retry_count, t.recovery_count,
-           t.max_retries, t.max_recoveries, t.token, t.holder, t.worker_id, t.keyed, t.retry_of,
-           t.payload_bytes, t.payload_sum, t.result_bytes, t.result_sum,
+           t.crashes_in_row, t.max_retries, t.max_recoveries, t.token, t.holder, t.worker_id,
+           t.keyed, t.retry_of, t.payload_bytes, t.payload_sum, t.result_bytes, t.result_sum,
            coalesce(t.payload, p.data), coalesce(t.result, r.data), t.queue, t.priority, t.group_id,
            t.created_at
     FROM tasks t
@@ -73,8 +73,10 @@ class StoredTask(NamedTuple):
     attempt: int
     retry_count: int
     recovery_count: int
+    crashes_in_row: int
     max_retries: int
-    max_recoveries: int
+    max_recoveries: int | None
+    """None: as the settings of whoever recovers it say."""
     token: int
     holder: int | None
     worker_id: str | None

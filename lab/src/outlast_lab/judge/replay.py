@@ -6,7 +6,12 @@ Written from the schema's page and not with the engine's own table, which is wha
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from outlast_lab.judge.foreign_reader import Move, StoredTask
+from outlast_lab.judge.foreign_reader import Move, StoredCheckpoint, StoredTask
+
+MOST_RECOVERIES = 100
+
+# What a handler may write that is no progress, and what recovery writes.
+_NO_PROGRESS = ("iteration_start", "error_boundary")
 
 FINAL = frozenset({"completed", "failed", "cancelled"})
 
@@ -88,3 +93,43 @@ def objections(task: StoredTask, moves: Sequence[Move]) -> Iterator[tuple[str, s
     present = Standing(task.status, task.attempt, task.retry_count, task.recovery_count, task.token)
     if present != standing:
         yield "path", f"is {present}, its moves lead to {standing}"
+
+
+def objections_to_budget(
+    task: StoredTask, moves: Sequence[Move], checkpoints: Sequence[StoredCheckpoint]
+) -> Iterator[str]:
+    """Whether it failed or crashed more often than it may, and counted its crashes anew aright."""
+    own = task.max_recoveries
+    in_row, in_all = task.crashes_in_row, task.recovery_count
+    if task.retry_count > task.max_retries or in_all > MOST_RECOVERIES or task.attempt < 0:
+        yield f"has spent more than it may: {task}"
+    elif own is not None and in_row > own:
+        yield f"crashed {in_row} times in a row and was put back, of {own} times that it may"
+    least, most = _crashes_in_row(moves, checkpoints)
+    if not least <= in_row <= most:
+        yield f"has {in_row} crashes in a row, and they must be {least} to {most}"
+    is_lost = bool(moves) and _is_given_up(moves[-1])
+    if is_lost and own is not None and in_row < own and in_all < MOST_RECOVERIES:
+        yield f"was given up after {in_row} crashes in a row, of {own} that it may have"
+
+
+def _crashes_in_row(
+    moves: Sequence[Move], checkpoints: Sequence[StoredCheckpoint]
+) -> tuple[int, int]:
+    """How many crashes there were since the last progress, at least and at most.
+
+    An attempt that was given back bears the number of the next one, and a checkpoint tells only
+    that number: it may have been written in any of those.
+    """
+    last = max((one.attempt for one in checkpoints if one.type not in _NO_PROGRESS), default=0)
+    places = [n for n, move in enumerate(moves) if (move.reason, move.attempt) == ("claimed", last)]
+    first, latest = (places[0], places[-1]) if places else (0, 0)
+    least, most = (sum(one.reason in _RECOVERED for one in moves[n:]) for n in (latest, first))
+    # What was trimmed may have been the last progress.
+    is_trimmed = bool(checkpoints) and checkpoints[0].number > 1
+    return 0 if is_trimmed else least, most
+
+
+def _is_given_up(move: Move) -> bool:
+    is_loss = move.reason == "max_retries_exceeded" and move.from_status == "running"
+    return is_loss and move.actor != "worker"

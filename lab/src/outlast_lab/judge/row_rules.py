@@ -34,10 +34,10 @@ def violations_of_file(stored: Stored) -> Iterator[Violation]:
             yield Violation("torn", task.id, detail)
         for kind, detail in replay.objections(task, stored.moves.get(task.id, [])):
             yield Violation(kind, task.id, detail)
-        if task.retry_count > task.max_retries or task.recovery_count > task.max_recoveries:
-            yield Violation("counters", task.id, f"has spent more than it may: {task}")
-        if not 0 <= task.attempt <= 1 + task.max_retries + task.max_recoveries:
-            yield Violation("counters", task.id, f"has made {task.attempt} attempts")
+        for detail in replay.objections_to_budget(
+            task, stored.moves.get(task.id, []), stored.checkpoints.get(task.id, [])
+        ):
+            yield Violation("counters", task.id, detail)
     for task_id in (set(stored.moves) | set(stored.checkpoints)) - set(stored.tasks):
         yield Violation("torn", task_id, "has moves or checkpoints and is not there")
     yield from _of_the_records(stored)

@@ -44,7 +44,7 @@ def deserted(path: Path, write: Write) -> None:
 def _stock(path: Path, write: Write) -> None:
     one, _ = opened(path, write, settings=BY_ITSELF)
     one.enqueue_many([f"t-{n}" for n in range(9)], list(range(9)))
-    one.enqueue("poison", kind=POISON_KIND)
+    one.enqueue("poison", kind=POISON_KIND, max_recoveries=1)
     for kind in _ACTIONS:
         one.enqueue_many([f"{kind}-{n}" for n in range(2)], [0, 1], kind)
     one.enqueue("keyed", kind=FAILING_KIND, idempotency_key="k")
@@ -134,13 +134,17 @@ def start(path: Path, write: Write) -> None:
 def mend(path: Path, write: Write) -> None:
     """Two days later: leases that run out are found by the detector, by hand, and by a second run.
 
-    In the end one leaves cleanly, with leases out.
+    Of tasks that were lost before, one records progress, which counts its crashes anew. In the end
+    one leaves cleanly, with leases out.
     """
     one, clock = opened(path, write, 2, BY_ITSELF)
     one.named("slow").claim(limit=3, kinds=PLAIN, lease="10s")
     clock.advance("1m")
     one.detect()
-    one.named("slower").claim(limit=3, kinds=PLAIN, lease="10s")
+    slower = one.named("slower")
+    lost_before = slower.claim(limit=3, kinds=PLAIN, lease="10s")
+    slower.checkpoint(nth(lost_before, 0), "iteration_start", {"n": 1})
+    slower.checkpoint(nth(lost_before, 1), "iteration_end", {"n": 1})
     clock.advance("10m")
     one.reclaim_stale("5m")
     one.named("slowest").claim(limit=3, kinds=PLAIN, lease="1h")
@@ -177,7 +181,7 @@ _STARTING = frozenset(_OPENING | _FLUSHING | _MENDING | each_of("purge"))
 
 RECOVERY_LIVES = {
     "start": Life(deserted, start, _STARTING, converges=True),
-    "mend": Life(deserted, mend, frozenset(_MENDING | each_of("close"))),
+    "mend": Life(deserted, mend, frozenset(_MENDING | each_of("checkpoint") | each_of("close"))),
     "approve": Life(deserted, approve, frozenset(_MENDING | each_of("park"))),
 }
 ALL_LIVES = LIVES | RECOVERY_LIVES | OPERATING_LIVES

@@ -26,6 +26,7 @@ SETTINGS: dict[str, Any] = {
     "heal_batch": 2,
     "detection_interval_seconds": 0.05,
     "synchronous": "normal",
+    "max_recovery_attempts": 3,
 }
 _KILLED_WHILE_OPENING = 0.3
 _LONGEST_OPENING_SECONDS = 0.04
@@ -127,7 +128,7 @@ def _left_over(stored: Stored) -> Iterator[str]:
         if task.status not in FINAL:
             yield f"stuck: {task.id} is still {task.status}"
         lost = [move.reason for move in stored.moves[task.id] if "crash" in move.reason]
-        if len(lost) > task.max_recoveries:
+        if len(lost) > SETTINGS["max_recovery_attempts"]:
             yield f"counters: {task.id} was taken back {len(lost)} times"
 
 

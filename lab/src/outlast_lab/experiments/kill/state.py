@@ -16,11 +16,11 @@ State = dict[str, list[list[Any]] | None]
 CONTENT = {
     "tasks": """
         SELECT seq, coalesce('clone of ' || retry_of, id), status, queue, kind, priority, group_id,
-               parked, not_before, stage, attempt, retry_count, recovery_count, max_retries,
-               max_recoveries, token, holder, worker_id, last_worker_id, lease_acquired_at,
-               lease_expires_at, lease_expires_mono_ms, heartbeat_at, unstarted, keyed, created_at,
-               started_at, state_changed_at, completed_at, payload_bytes, payload, result_bytes,
-               result, error IS NULL
+               parked, not_before, stage, attempt, retry_count, recovery_count, crashes_in_row,
+               max_retries, max_recoveries, token, holder, worker_id, last_worker_id,
+               lease_acquired_at, lease_expires_at, lease_expires_mono_ms, heartbeat_at, unstarted,
+               keyed, created_at, started_at, state_changed_at, completed_at, payload_bytes,
+               payload, result_bytes, result, error IS NULL
         FROM tasks ORDER BY seq""",
     "transitions": """
         SELECT pos, task_seq, from_status, to_status, actor, reason, attempt, token, worker_id,

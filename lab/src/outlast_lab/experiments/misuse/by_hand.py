@@ -41,7 +41,12 @@ STATEMENTS = {
     "more failures than there may be": (
         "UPDATE tasks SET retry_count = max_retries + 1 WHERE id = 'waiting'"
     ),
-    "more attempts than there may be": "UPDATE tasks SET attempt = 99 WHERE id = 'waiting'",
+    "more crashes than there may be": (
+        "UPDATE tasks SET recovery_count = 101 WHERE id = 'waiting'"
+    ),
+    "more crashes in a row than there were": (
+        "UPDATE tasks SET crashes_in_row = recovery_count + 1 WHERE id = 'waiting'"
+    ),
     "a transition is changed": "UPDATE transitions SET reason = 'released'",
     "a transition is removed": "DELETE FROM transitions",
     "a checkpoint is changed": "UPDATE task_checkpoints SET snapshot_data = '{}'",

@@ -177,11 +177,12 @@ def private_files(umask: int) -> Callable[[Scene], None]:
 
     def act(scene: Scene) -> None:
         os.umask(umask)
-        path = scene.folder / "new" / "deep" / "work.db"
-        witness = scene.witness(path=path)
+        place = scene.folder / "new"
+        place.mkdir()
+        witness = scene.witness(path=place / "work.db")
         witness.enqueue("t", "x" * 5000)
         witness.claim()
-        made = [scene.folder / "new", *(scene.folder / "new").rglob("*")]
+        made = list(place.rglob("*"))
         odd = {
             file.name: oct(file.stat().st_mode & 0o777)
             for file in made

@@ -75,6 +75,7 @@ def _arguments(world: ExactWorld, options: Options) -> Given:
         "priority": options.priority,
         "group": options.group,
         "max_retries": options.max_retries,
+        "max_recoveries": options.max_recoveries,
     }
     if options.delay is not None and options.run_at:
         now = datetime.fromtimestamp(world.model.utc / 1000, UTC)
@@ -113,6 +114,7 @@ def _task(world: ExactWorld, options: Options, entry: Entry) -> Task:
         priority=options.priority,
         group=options.group,
         max_retries=default if options.max_retries is None else options.max_retries,
+        max_recoveries=options.max_recoveries,
         parked="delay" if options.delay else None,
         not_before=world.model.utc + options.delay if options.delay else None,
     )

@@ -57,7 +57,8 @@ def _seen(task: SeenTask) -> tuple[Any, ...]:
     return (
         (task.id, task.kind, task.payload, task.queue, task.priority, task.group, task.retry_of),
         (task.status, task.parked, ms(task.not_before) if waits else None),
-        (task.attempt, task.retry_count, task.recovery_count, task.max_retries, task.token),
+        (task.attempt, task.retry_count, task.recovery_count, task.crashes_in_row, task.token),
+        (task.max_retries, task.max_recoveries),
         (task.worker, ms(task.lease_expires_at) is not None, task.result),
     )
 
@@ -67,7 +68,8 @@ def _wanted(task: Task) -> tuple[Any, ...]:
     return (
         (task.id, task.kind, task.payload, task.queue, task.priority, task.group, task.retry_of),
         (task.status, task.parked, task.not_before if waits else None),
-        (task.attempt, task.retries, task.recoveries, task.max_retries, task.token),
+        (task.attempt, task.retries, task.recoveries, task.crashes_in_row, task.token),
+        (task.max_retries, task.max_recoveries),
         (task.lease.worker if task.lease else None, task.lease is not None, task.result),
     )
 

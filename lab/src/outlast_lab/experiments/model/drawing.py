@@ -12,7 +12,7 @@ from typing import Any
 from outlast_lab.experiments.model.exact import PROCESS_OF, ExactWorld, Held
 from outlast_lab.experiments.model.records import VALUES
 from outlast_lab.experiments.model.script import Step, clock, wall_clock
-from outlast_lab.experiments.model.terms import QUEUES, RECOVERIES
+from outlast_lab.experiments.model.terms import CHECKPOINTS, OWN_RECOVERIES, QUEUES, RECOVERIES
 
 Steps = Iterator[Step]
 
@@ -70,6 +70,7 @@ class Drawing:
             "priority": one((-1, 0, 1)),
             "group": one((None, None, "g1", "g2")),
             "max_retries": one((None, 0, 1, 2, 3)),
+            "max_recoveries": one(OWN_RECOVERIES),
             "delay": one((None, None, 0, 1000, 10_000)),
             "run_at": one((True, False)),
         }
@@ -124,6 +125,7 @@ class Drawing:
         if missing > 0:
             batch = [{"named": "nothing", "name": self._name()} for _ in range(missing)]
             options = {"kind": "a", "queue": "q1", "max_retries": self._one(range(3))}
+            options |= {"max_recoveries": self._one(OWN_RECOVERIES)}
             yield Step(self._app(), "enqueue_many", {"entries": batch, **options})
 
     def retry(self) -> Steps:
@@ -191,7 +193,7 @@ class Drawing:
         """Progress of several tasks, whose numbers have nothing to do with each other."""
         for _ in range(3):
             if found := self._lease():
-                given = {"lease": found[0], "type": self._one(("tool_executed", "llm_response"))}
+                given = {"lease": found[0], "type": self._one(CHECKPOINTS)}
                 yield Step(found[1].app, "checkpoint", given)
 
     def complete(self) -> Steps:
@@ -342,6 +344,6 @@ PROFILES: dict[str, list[Rule]] = {
         Drawing.enqueue, Drawing.claim_plainly, Drawing.claim, Drawing.claim, Drawing.work,
         Drawing.complete, Drawing.holder_ends, Drawing.holder_ends, Drawing.come_back,
         Drawing.overtake, Drawing.mend, Drawing.mend, Drawing.mend, Drawing.approve,
-        Drawing.time_passes,
+        Drawing.record, Drawing.time_passes,
     ],
 }  # fmt: skip

@@ -11,6 +11,7 @@ class Effect(NamedTuple):
     attempt: int = 0
     retries: int = 0
     recoveries: int = 0
+    """Of all crashes and of those in a row: a loss counts as both."""
     token: int = 0
 
 

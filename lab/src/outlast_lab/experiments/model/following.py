@@ -89,6 +89,7 @@ class Following:
         for seq, row in look.tasks.items():
             if seq not in standing:
                 standing[seq] = self._made(row, calls)
+            standing[seq] = self._progressed(standing[seq], row, calls)
         for move in look.moves:
             if move.task_seq not in standing:
                 raise Broken(f"a task that nobody knows was moved: {move}")
@@ -112,8 +113,17 @@ class Following:
         else:
             raise Broken(f"{row.id} is there and nobody was enqueuing it")
         return row._replace(
-            status="pending", attempt=0, retries=0, recoveries=0, token=0, worker=None, ends=None
-        )
+            status="pending", attempt=0, retries=0, recoveries=0, crashes_in_row=0, token=0,
+            worker=None, ends=None, progress=0,
+        )  # fmt: skip
+
+    def _progressed(self, row: Row, found: Row, calls: Sequence[Ongoing]) -> Row:
+        """Crashes are counted anew from a record of progress, which only the holder makes."""
+        if found.progress == row.progress:
+            return row
+        if not any(call.verb == "checkpoint" and row.lease in call.leases for call in calls):
+            raise Broken(f"{row.id} has a checkpoint of token {row.token}, and nobody made it")
+        return row._replace(crashes_in_row=0, progress=found.progress)
 
     def _taken(self, row: Row, calls: Sequence[Ongoing]) -> None:
         takers = [call for call in calls if call.verb == "take"]
@@ -139,6 +149,7 @@ class Following:
             attempt=row.attempt + effect.attempt,
             retries=row.retries + effect.retries,
             recoveries=row.recoveries + effect.recoveries,
+            crashes_in_row=row.crashes_in_row + effect.recoveries,
             token=row.token + effect.token,
             parked=HOLD if self._rules.is_held and is_lost_by_recovery(move) else None,
         )
@@ -175,6 +186,11 @@ class Following:
         is_loss = move.reason.startswith(("crash_", "lease_", "taken_"))
         if is_loss and not move.reason.endswith(wanted):
             raise Broken(f"{what} and what is lost of kind {row.kind} is for {action}")
+        if is_loss and move.to_status == "pending" and self._is_lost_too_often(row):
+            raise Broken(f"{what} although its budget is used up: {row}")
+
+    def _is_lost_too_often(self, row: Row) -> bool:
+        return self._rules.is_spent(row.recoveries, row.crashes_in_row, row.max_recoveries)
 
     def _claimed(self, row: Row, move: Move, scene: _Scene, what: str) -> Effect:
         for call in scene.calls:
@@ -211,19 +227,19 @@ class Following:
         raise Broken(f"{what} and no operator said so")
 
     def _spent(self, row: Row, move: Move, scene: _Scene, what: str) -> Effect:
-        """A budget is used up: of failures, of crashes, or of both when it is to be claimed."""
+        """A budget is used up: of failures, or of crashes. A claim alone uses up none."""
         if row.status == "pending":
-            is_so = row.attempt >= 1 + row.max_retries + row.max_recoveries
+            is_so = False
         elif move.actor == WORKER and self._by_lease(row, move._replace(reason="retry"), scene):
             is_so = row.retries >= row.max_retries
         elif move.actor == WORKER:
             self._check_leaving(row, move._replace(reason="crash"), scene, what)
-            is_so = row.recoveries >= row.max_recoveries
+            is_so = self._is_lost_too_often(row)
         else:
             is_dead = self.holders[row.lease].opening.life.is_dead
             reason = "crash" if is_dead and not self._ran_out(row) else "lease_expired"
             self._check_recovery(row, move._replace(reason=reason), scene, what)
-            is_so = row.recoveries >= row.max_recoveries
+            is_so = self._is_lost_too_often(row)
         if not is_so:
             raise Broken(f"{what} although its budget is not used up: {row}")
         return Effect(row.status, "failed")
@@ -287,7 +303,7 @@ class Following:
 
     def _agree(self, expected: Row, found: Row, calls: Sequence[Ongoing]) -> None:
         """The row is as its moves say, and the rest changed only if somebody may change it."""
-        counted = ("status", "attempt", "retries", "recoveries", "token")
+        counted = ("status", "attempt", "retries", "recoveries", "crashes_in_row", "token")
         for name in counted:
             wanted, got = getattr(expected, name), getattr(found, name)
             if wanted != got:
@@ -311,7 +327,7 @@ class Following:
             raise Broken(f"the lease on {found.id} ends at {found.ends}, not at {expected.ends}")
 
     def _agree_on_parking(self, expected: Row, found: Row, calls: Sequence[Ongoing]) -> None:
-        if (expected.parked, expected.not_before) == (found.parked, found.not_before):
+        if expected.parking == found.parking:
             return
         was = self._tasks.get(found.seq)
         is_held = expected.parked == HOLD

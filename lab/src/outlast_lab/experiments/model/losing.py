@@ -66,10 +66,12 @@ class Losing:
         Who is driven out by an error holds what recovery would leave alone, and nothing else.
         """
         action = self.rules.action_for(task.kind)
-        if action == "fail" or task.recoveries >= self.rules.max_recoveries:
+        spent = self.rules.is_spent(task.recoveries, task.crashes_in_row, task.max_recoveries)
+        if action == "fail" or spent:
             self._move(task, "failed", actor)
             return
         task.recoveries += 1
+        task.crashes_in_row += 1
         self._put_back(task, actor, refund=action == "pending")
         is_held = self.rules.is_held if actor != "worker" else action == "none"
         if is_held:

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import apsw
 
 TASKS = """
-    SELECT seq, id, status, parked, not_before, attempt, retry_count, recovery_count, max_retries,
-           max_recoveries, token, worker_id, lease_expires_mono_ms, unstarted, queue, kind,
-           priority, group_id, retry_of
+    SELECT seq, id, status, parked, not_before, attempt, retry_count, recovery_count,
+           crashes_in_row, max_retries, max_recoveries, token, worker_id, lease_expires_mono_ms,
+           unstarted, queue, kind, priority, group_id, retry_of,
+           (SELECT count(*) FROM task_checkpoints c WHERE c.task_seq = tasks.seq
+                AND c.checkpoint_type NOT IN ('iteration_start', 'error_boundary'))
     FROM tasks"""
 MOVES = """
     SELECT pos, task_seq, from_status, to_status, actor, reason, attempt, token, worker_id
@@ -28,8 +30,9 @@ class Row(NamedTuple):
     attempt: int
     retries: int
     recoveries: int
+    crashes_in_row: int
     max_retries: int
-    max_recoveries: int
+    max_recoveries: int | None
     token: int
     worker: str | None
     ends: int | None
@@ -39,6 +42,13 @@ class Row(NamedTuple):
     priority: int
     group: str | None
     retry_of: str | None
+    progress: int
+    """How often its handlers recorded that something was done."""
+
+    @property
+    def parking(self) -> tuple[str | None, int | None]:
+        """Why it waits, and until when if it is for a time."""
+        return self.parked, self.not_before if self.parked == "delay" else None
 
     @property
     def lease(self) -> tuple[str, int]:

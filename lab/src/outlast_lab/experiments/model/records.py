@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# That a step begins is no progress; every other record that a handler makes of itself is.
+NO_PROGRESS = "iteration_start"
 FINAL = ("completed", "failed", "cancelled")
 STATUSES = ("pending", "running", *FINAL)
 
@@ -27,6 +29,8 @@ class Rules:
     """Whether what recovery puts back waits for somebody's approval."""
     max_retries: int = 2
     max_recoveries: int = 2
+    """How many crashes in a row are taken back of a task that says nothing of it."""
+    most_recoveries: int = 100
     lease_ms: int = 60_000
     key_ttl_ms: int = 100_000
     heal_interval_ms: int = 1000
@@ -36,6 +40,11 @@ class Rules:
     def action_for(self, kind: str) -> str:
         """What becomes of an orphan of a kind."""
         return self.by_kind.get(kind, self.action)
+
+    def is_spent(self, recoveries: int, in_row: int, own_limit: int | None) -> bool:
+        """Whether a task that crashes now is not put back any more."""
+        limit = self.max_recoveries if own_limit is None else own_limit
+        return in_row >= limit or recoveries >= self.most_recoveries
 
 
 @dataclass(eq=False)
@@ -65,6 +74,7 @@ class Task:
     priority: int = 0
     group: str | None = None
     max_retries: int = 0
+    max_recoveries: int | None = None
     parked: str | None = None
     not_before: int | None = None
     retry_of: str | None = None
@@ -72,6 +82,7 @@ class Task:
     attempt: int = 0
     retries: int = 0
     recoveries: int = 0
+    crashes_in_row: int = 0
     token: int = 0
     result: Any = None
     lease: "Lease | None" = None
@@ -142,6 +153,7 @@ class Options:
     priority: int = 0
     group: str | None = None
     max_retries: int | None = None
+    max_recoveries: int | None = None
     delay: int | None = None
     run_at: bool = False
 

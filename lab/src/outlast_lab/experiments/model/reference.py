@@ -11,6 +11,7 @@ from typing import Any
 from outlast_lab.experiments.model.losing import Losing
 from outlast_lab.experiments.model.records import (
     FINAL,
+    NO_PROGRESS,
     STATUSES,
     Incarnation,
     Key,
@@ -108,7 +109,7 @@ class Model(Losing):
         original = self.find(task_id)
         if original.status not in FINAL:
             raise Refused("illegal move")
-        copied = ("kind", "payload", "queue", "priority", "group", "max_retries")
+        copied = ("kind", "payload", "queue", "priority", "group", "max_retries", "max_recoveries")
         values = {name: getattr(original, name) for name in copied}
         clone = Task(clone_id, retry_of=task_id, **values)
         self.tasks.append(clone)
@@ -182,7 +183,11 @@ class Model(Losing):
         lease.ends, lease.heard = self.mono + lease.length_ms, self.utc
 
     def checkpoint(self, lease: Lease, type: str) -> int:
-        return self.hold(lease).note(type)
+        """Progress: crashes are counted anew from here."""
+        task = self.hold(lease)
+        if type != NO_PROGRESS:
+            task.crashes_in_row = 0
+        return task.note(type)
 
     def settling(self, lease: Lease) -> bool:
         """Whether this settle is the first by this lease; anybody else has lost it."""

@@ -7,6 +7,10 @@ from outlast_lab.experiments.model.records import Rules
 STORE = "work.db"
 QUEUES = ("q1", "q2")
 HEAL_BATCH = 2
+OWN_RECOVERIES = (None, None, 0, 1, 3)
+"""What a task may say of how many crashes in a row it stands; None leaves that to the settings."""
+CHECKPOINTS = ("tool_executed", "iteration_end", "iteration_start")
+"""What a handler records of itself; the last of them is no progress."""
 RECOVERIES = "recoveries"
 """The profile that dwells on recovery, under every policy there is."""
 

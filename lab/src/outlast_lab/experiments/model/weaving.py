@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from outlast_lab.experiments.model.script import TO_END, Step, clock, wall_clock
-from outlast_lab.experiments.model.terms import QUEUES, RECOVERIES
+from outlast_lab.experiments.model.terms import CHECKPOINTS, OWN_RECOVERIES, QUEUES, RECOVERIES
 from outlast_lab.experiments.model.woven import APP_OF, PROCESS_OF, WovenWorld
 
 # Points inside of transactions, and after their commit while nobody has heard of it.
@@ -24,7 +24,7 @@ _EVENTS: dict[str, float] = {
 
 _VERBS: dict[str, float] = {
     "enqueue": 8, "enqueue_many": 4, "retry": 2, "claim": 14, "prefetch": 8, "take": 2,
-    "start": 3, "renew": 4, "checkpoint": 2, "complete": 9, "fail": 5, "release": 3, "park": 1,
+    "start": 3, "renew": 4, "checkpoint": 4, "complete": 9, "fail": 5, "release": 3, "park": 1,
     "complete_many": 3, "cancel": 2, "fail_task": 1, "park_task": 1, "unpark_task": 2,
     "pause": 0.5, "unpause": 1, "heal": 6, "flush": 1, "close": 2, "leave": 1,
 }  # fmt: skip
@@ -101,7 +101,7 @@ class Weaving:
     def _said_by(self, who: str, lease: str) -> Step:
         verb = self._one(("renew", "renew", "complete", "fail", "release", "checkpoint"))
         more: dict[str, Any] = {"retry": True} if verb == "fail" else {}
-        more |= {"n": next(self._numbers)} if verb == "checkpoint" else {}
+        more |= self._record() if verb == "checkpoint" else {}
         return Step(who, verb, {"lease": lease, **more}, self._one(("", TO_END)))
 
     def _next(self, event: str) -> Step | None:
@@ -164,8 +164,11 @@ class Weaving:
             return None
         more: dict[str, Any] = {"retry": self._one((True, True, False))} if verb == "fail" else {}
         if verb == "checkpoint":
-            more = {"n": next(self._numbers)}
+            more = self._record()
         return {"lease": lease, **more}
+
+    def _record(self) -> dict[str, Any]:
+        return {"type": self._one(CHECKPOINTS), "n": next(self._numbers)}
 
     def _wish(self) -> dict[str, Any]:
         return {
@@ -184,6 +187,7 @@ class Weaving:
                 "queue": self._one(QUEUES),
                 "priority": self._one((0, 0, 1)),
                 "delay": self._one((None, None, None, 2)),
+                "max_recoveries": self._one(OWN_RECOVERIES),
                 **({} if key is None else {"key": key}),
             }
         if verb == "enqueue_many":

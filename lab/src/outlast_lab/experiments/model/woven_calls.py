@@ -107,9 +107,8 @@ Prepared = tuple[Ongoing, Act] | None
 
 def _enqueue(world: WovenWorld, step: Step) -> Prepared:
     args = step.args
-    options: dict[str, Any] = {
-        name: args[name] for name in ("queue", "priority", "group") if name in args
-    }
+    named = ("queue", "priority", "group", "max_recoveries")
+    options: dict[str, Any] = {name: args[name] for name in named if name in args}
     if args.get("delay"):
         options["delay"] = args["delay"]
     if args.get("key"):
@@ -281,7 +280,7 @@ _BY_LEASE: dict[str, Callable[[WovenWorld, Step], Prepared]] = {
     "start": _by_lease(lambda one, lease, step: one.start(lease)),
     "renew": _by_lease(lambda one, lease, step: one.renew(lease)),
     "checkpoint": _by_lease(
-        lambda one, lease, step: one.checkpoint(lease, "tool_executed", {"n": step.args["n"]})
+        lambda one, lease, step: one.checkpoint(lease, step.args["type"], {"n": step.args["n"]})
     ),
     "complete": _by_lease(lambda one, lease, step: one.complete(lease, "well")),
     "fail": _by_lease(lambda one, lease, step: one.fail(lease, "broken", retry=step.args["retry"])),

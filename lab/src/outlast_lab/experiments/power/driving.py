@@ -16,7 +16,7 @@ from outlast_lab.record.history import Line, LineFile, Write, read_lines
 from outlast_lab.stage.forks import in_a_fork
 
 PLACE = ("made for", "the store")
-"""The folders in which it lies. Nobody has made them, so Outlast does."""
+"""The folders in which it lies. They are there before, for Outlast makes none on the way."""
 DATABASE = "power.db"
 FULL = "full"
 SIDE = "-outlast"
@@ -39,7 +39,7 @@ def record_life(name: str, folder: Path, synchronous: str = FULL) -> Recording:
     """
     life = ALL_LIVES[name]
     database = folder.joinpath(*PLACE, DATABASE)
-    folder.mkdir(parents=True)
+    database.parent.mkdir(parents=True)
     before = folder / "then.jsonl"
     driven(partial(_make_base, life.before, database, before))
     lines = read_lines(before) if before.exists() else []
