@@ -54,7 +54,7 @@ class RecoveredTask:
     reason: str
     attempt: int
     max_retries: int
-    max_recoveries: int
+    max_recoveries: int | None
     error: str | None
     at: datetime
     pos: int

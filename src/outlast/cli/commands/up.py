@@ -19,8 +19,7 @@ from outlast.cli.output.views import Lines, View, put, show
 from outlast.domain.escaping import escaped
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.worker.worker import Worker
+    from outlast import Outlast, Worker
 
 PROGRAM, STDERR = "outlast", 2
 KINDS_SHOWN = 5
