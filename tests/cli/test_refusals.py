@@ -1,5 +1,6 @@
 """What a command refuses: in words of the command line, with the code that fits."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,21 @@ def test_a_payload_that_is_nested_too_deeply_is_refused(
     assert said.code == Exit.USAGE
     assert "\n" not in said.err.strip()
     assert sum(app.counts().values()) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--json task show nope", Exit.NO_TASK),
+        ("task list --json --status odd", Exit.USAGE),
+        ("task no-such-verb --json", Exit.USAGE),
+    ],
+)
+def test_a_machine_is_told_of_an_error_by_a_document(
+    outlast: Call, app: Outlast, words: str, code: Exit
+) -> None:
+    app.open()
+    said = outlast(*words.split())
+    told = json.loads(said.out)
+    assert (said.code, told["code"]) == (code, code)
+    assert f"outlast: {told['error']}\n" == said.err

@@ -1,5 +1,6 @@
 """The command `outlast`: where a call begins, and where an error becomes a sentence and a code."""
 
+import json
 import os
 import re
 import sys
@@ -89,6 +90,7 @@ class Root(Verbs):
         sys.exit(int(code))
 
     def _run(self, words: list[str], extra: dict[str, Any]) -> int:
+        as_json = "--json" in words
         try:
             with self.make_context(PROGRAM, words, **extra) as context:
                 answer = self.invoke(context)
@@ -100,27 +102,28 @@ class Root(Verbs):
         except BaseException as error:
             if is_debugging():
                 _show_traceback()
-            return _explained(error)
+            if isinstance(error, click.exceptions.NoArgsIsHelpError):
+                error.show()
+                return Exit.USAGE
+            sentence, code = _explained(error)
+            _say(sentence)
+            if as_json:
+                click.echo(json.dumps({"error": sentence, "code": code}))
+            return code
 
 
-def _explained(error: BaseException) -> int:
-    """Say in one sentence on stderr what went wrong; returns the code to leave with."""
+def _explained(error: BaseException) -> tuple[str, int]:
+    """What went wrong in one sentence, and the code to leave with."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        _say("interrupted")
-        return Exit.INTERRUPTED
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return Exit.USAGE
+        return "interrupted", Exit.INTERRUPTED
     if isinstance(error, click.ClickException):
-        _say(_usage(error))
-        return error.exit_code
+        return _usage(error), error.exit_code
     if isinstance(error, OutlastError):
-        _say(str(error))
-        return exit_for(error)
+        return str(error), exit_for(error)
     if not isinstance(error, Exception):
         raise error
-    _say(f"{type(error).__name__}: {error} (set OUTLAST_DEBUG=1 to see where it comes from)")
-    return Exit.UNEXPECTED
+    where = "set OUTLAST_DEBUG=1 to see where it comes from"
+    return f"{type(error).__name__}: {error} ({where})", Exit.UNEXPECTED
 
 
 def _usage(error: click.ClickException) -> str:
