@@ -28,7 +28,6 @@ ODD: dict[str, Callable[[Any], object]] = {
     "dead by force=1": lambda app: app.mark_dead("x", force=1),
     "kinds=True": lambda app: app.claim("w", kinds=True),
     "queue=[[]]": lambda app: app.claim("w", queue=[[]]),
-    "worker(queues=None)": lambda app: app.worker(queues=None),
     "worker(queues=5)": lambda app: app.worker(queues=5),
     "worker(kinds=5)": lambda app: app.worker(kinds=5),
     "status=bytearray()": lambda app: app.tasks(status=bytearray()),

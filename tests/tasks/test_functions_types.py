@@ -81,5 +81,5 @@ def test_what_a_type_checker_refuses_is_refused_at_run_time_too() -> None:
         contextual.enqueue()  # type: ignore[call-arg]
     with pytest.raises(InvalidInput):
         contextual.using(priority=1).enqueue(1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="max_retry"):
+    with pytest.raises(InvalidInput, match="max_retry"):
         app.task(max_retry=3)  # type: ignore[call-overload]

@@ -1,6 +1,5 @@
 """The command `outlast`: where a call begins, and where an error becomes a sentence and a code."""
 
-import json
 import os
 import re
 import sys
@@ -108,6 +107,8 @@ class Root(Verbs):
             sentence, code = _explained(error)
             _say(sentence)
             if as_json:
+                import json
+
                 click.echo(json.dumps({"error": sentence, "code": code}))
             return code
 

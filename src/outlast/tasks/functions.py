@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
 from outlast.domain.budgets import MOST_RECOVERIES, MOST_RETRIES, Backoff, checked_budget
 from outlast.domain.duration import Duration, duration_ms
@@ -20,6 +20,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Isolation = Literal["thread", "process"]
+
+
+# What other queues call the verb that stores a task.
+_ELSEWHERE = {"delay", "apply_async", "send", "send_with_options", "defer", "submit", "schedule"}
 
 
 class TaskOptions(TypedDict, total=False):
@@ -76,6 +80,14 @@ class TaskFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the plain function; one that takes a context is passed it by its caller."""
         return self.fn(*args, **kwargs)
+
+    # A type checker knows the attributes by itself.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """For who is used to another queue: what is called so there is `.enqueue` here."""
+            hint = "; to store a task it is .enqueue(…)" if name in _ELSEWHERE else ""
+            raise AttributeError(f"task function {self.__dict__.get('kind')} has no {name}{hint}")
 
     def __repr__(self) -> str:
         """Names the kind and where the function stands."""
@@ -179,42 +191,48 @@ def kind_of(fn: Callable[..., Any], name: str | None, isolation: str) -> str:
     return checked_name(fn.__name__ if name is None else name, "name")
 
 
-def options_of(
-    *,
-    queue: str,
-    priority: int,
-    max_retries: int | None,
-    max_recoveries: int | None,
-    backoff: Duration | None,
-    backoff_cap: Duration | None,
-    lease: Duration | None,
-    timeout: Duration | None,
-    isolation: Isolation,
-    memory_limit: Size | None,
-) -> FunctionOptions:
+def options_of(given: TaskOptions) -> FunctionOptions:
     """What the decorator was told, checked, with units."""
+    _refuse_unknown(given)
+    isolation, memory_limit = given.get("isolation", "thread"), given.get("memory_limit")
     if isolation not in get_args(Isolation):
         raise InvalidInput(f"isolation must be one of thread, process, not {shown(isolation)}")
     if memory_limit is not None and isolation != "process":
         raise InvalidInput('memory_limit needs a process to limit: add isolation="process"')
+    priority, retries = given.get("priority", 0), given.get("max_retries")
     options = FunctionOptions(
-        queue=checked_name(queue, "queue"),
+        queue=checked_name(given.get("queue", DEFAULT_QUEUE), "queue"),
         priority=checked_whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY),
-        max_retries=checked_budget(max_retries, "max_retries", MOST_RETRIES),
-        max_recoveries=checked_budget(max_recoveries, "max_recoveries", MOST_RECOVERIES),
-        backoff_seconds=_seconds(backoff, "backoff", least_ms=0),
-        backoff_cap_seconds=_seconds(backoff_cap, "backoff_cap", least_ms=0),
-        lease_seconds=_seconds(lease, "lease"),
-        timeout_seconds=_seconds(timeout, "timeout"),
+        max_retries=checked_budget(retries, "max_retries", MOST_RETRIES),
+        max_recoveries=checked_budget(
+            given.get("max_recoveries"), "max_recoveries", MOST_RECOVERIES
+        ),
+        backoff_seconds=_seconds(given.get("backoff"), "backoff", least_ms=0),
+        backoff_cap_seconds=_seconds(given.get("backoff_cap"), "backoff_cap", least_ms=0),
+        lease_seconds=_seconds(given.get("lease"), "lease"),
+        timeout_seconds=_seconds(given.get("timeout"), "timeout"),
         isolation=isolation,
-        memory_limit_bytes=None
-        if memory_limit is None
-        else size_bytes(memory_limit, "memory_limit"),
+        memory_limit_bytes=_bytes(memory_limit, "memory_limit"),
     )
     first, cap = options.backoff_seconds, options.backoff_cap_seconds
     if first is not None and cap is not None and cap < first:
         raise InvalidInput("backoff_cap must be at least as long as backoff")
     return options
+
+
+def _refuse_unknown(given: TaskOptions) -> None:
+    known = list(TaskOptions.__annotations__)
+    for name in given:
+        if name not in known:
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}"
+            raise InvalidInput(f"@app.task has no option {shown(name)}; {hint}")
+
+
+def _bytes(value: Size | None, name: str) -> int | None:
+    return None if value is None else size_bytes(value, name)
 
 
 def _seconds(value: Duration | None, name: str, least_ms: int = 1) -> float | None:

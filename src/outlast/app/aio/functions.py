@@ -14,17 +14,15 @@ from typing import (
 )
 
 from outlast.domain.duration import Duration
-from outlast.domain.size import Size
 from outlast.domain.task import Task
 from outlast.store.records import Statement
 from outlast.tasks.checked_enqueue import CheckedEnqueue, Given, payloads_of
 from outlast.tasks.context import Context
-from outlast.tasks.enqueue import DEFAULT_QUEUE, Options
+from outlast.tasks.enqueue import Options
 from outlast.tasks.functions import (
     AnyFunction,
     FunctionOptions,
     Functions,
-    Isolation,
     TaskFunction,
     TaskOptions,
     kind_of,
@@ -132,37 +130,17 @@ class AsyncRegistering:
     def task(self, fn: Callable[P, R], /) -> AsyncBoundFunction[P, P, R]: ...
     @overload
     def task(self, /, **options: Unpack[TaskOptions]) -> AsyncDecorator: ...
-    def task(
-        self,
-        fn: Any = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: int = 0,
-        max_retries: int | None = None,
-        max_recoveries: int | None = None,
-        backoff: Duration | None = None,
-        backoff_cap: Duration | None = None,
-        lease: Duration | None = None,
-        timeout: Duration | None = None,
-        isolation: Isolation = "thread",
-        memory_limit: Size | None = None,
-    ) -> Any:
+    def task(self, fn: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
         """Register a function: tasks of its kind are calls of it, and `.enqueue` stores one.
 
         Works bare, `@app.task`, or with options, `@app.task(max_retries=5, timeout="10m")`.
         """
-        options = options_of(
-            queue=queue, priority=priority, max_retries=max_retries,
-            max_recoveries=max_recoveries, backoff=backoff, backoff_cap=backoff_cap, lease=lease,
-            timeout=timeout, isolation=isolation, memory_limit=memory_limit,
-        )  # fmt: skip
+        own = options_of(options)
 
         def register(fn: Callable[..., Any]) -> AsyncBoundFunction[..., ..., Any]:
-            kind = kind_of(fn, name, isolation)
+            kind = kind_of(fn, options.get("name"), own.isolation)
             function: AsyncBoundFunction[..., ..., Any] = AsyncBoundFunction(
-                fn, kind, options, self._checked_enqueue
+                fn, kind, own, self._checked_enqueue
             )
             self.functions.register(function)
             return function
