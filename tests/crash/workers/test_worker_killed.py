@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast import Outlast, Settings
+from outlast import Outlast
 from tests.crash.workers.working import (
     WorkerChild,
     assert_history_is_sound,
@@ -85,8 +85,8 @@ def test_a_handler_that_kills_its_worker_pays_alone_and_the_rest_is_done_in_the_
     One crash is forgiven here instead of three: the worker is killed twice.
     """
     ids = ["poison", *(f"t-{n}" for n in range(1, POISON_AND_NEIGHBOURS))]
-    with Outlast(database, settings=Settings(max_recovery_attempts=1)) as app:
-        app.enqueue("poison", id="poison")
+    with Outlast(database) as app:
+        app.enqueue("poison", id="poison", max_recoveries=1)
         app.enqueue_many("quick", [{}] * (POISON_AND_NEIGHBOURS - 1), id=ids[1:])
     lives_lost = 0
     while lives_lost < 10:
