@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from outlast.app.app import Outlast
@@ -183,6 +184,10 @@ class _NumberedPresence(OwnPresence):
         return Incarnation(self._folder, f"{next(self._births):032x}")
 
 
+# One that died inside of a commit never comes to an end.
+COMMITTER_SECONDS = 2.0
+
+
 class _PausingQueue(CommitQueue):
     def wait(self, operation: Operation[Any]) -> None:
         lines_up = baton.before_write(operation.context)
@@ -193,7 +198,14 @@ class _PausingQueue(CommitQueue):
             self._took_back(operation)
         if not operation.is_decided:
             super().wait(operation)
+        self._await_committer()
         baton.after_write(operation.context)
+
+    def _await_committer(self) -> None:
+        """It goes on by itself with whoever is lined up, and that belongs to this slice, too."""
+        ends_at = monotonic() + COMMITTER_SECONDS
+        while self.under_way is not None and not self.is_inside() and monotonic() < ends_at:
+            sleep(0.0005)
 
 
 class _PausingReaders(Readers):
