@@ -9,6 +9,15 @@ MOST_RECOVERIES = 100
 """However much progress a task makes in between, it is taken back no more often than this."""
 
 
+USUAL_RECOVERIES = 3
+"""How many crashes in a row are taken back where nobody says otherwise."""
+
+
+def recovery_limit(own: int | None, policys: int) -> int:
+    """How many crashes in a row are taken back of a task: its own word counts first."""
+    return policys if own is None else own
+
+
 def budget_is_spent(crashes_in_row: int, max_recoveries: int | None) -> bool:
     """Whether a pending task has no execution left, however it came to that."""
     return max_recoveries is not None and crashes_in_row > max_recoveries

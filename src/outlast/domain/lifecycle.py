@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from outlast.domain.budgets import MOST_RECOVERIES, NO_BACKOFF, Backoff, budget_is_spent
+from outlast.domain.budgets import (
+    MOST_RECOVERIES,
+    NO_BACKOFF,
+    USUAL_RECOVERIES,
+    Backoff,
+    budget_is_spent,
+    recovery_limit,
+)
 from outlast.errors import InvalidTransition
 
 
@@ -96,7 +103,7 @@ class Cause(NamedTuple):
     delay_ms: int | None = None
     parked: Parked | None = None
     action: RecoveryAction = RecoveryAction.RETRY
-    max_recoveries: int = 0
+    max_recoveries: int = USUAL_RECOVERIES
     """How many crashes in a row are taken back of a task that says nothing of it."""
     backoff: Backoff = NO_BACKOFF
     jitter: float = 1.0
@@ -192,7 +199,7 @@ def _recover(situation: Situation, cause: Cause) -> Transition:
     reason = _LOSS_REASONS[cause.outcome]
     if cause.action is RecoveryAction.FAIL:
         return _unchanged(situation, Status.FAILED, f"{reason}_policy_fail", cause.error)
-    limit = cause.max_recoveries if situation.max_recoveries is None else situation.max_recoveries
+    limit = recovery_limit(situation.max_recoveries, cause.max_recoveries)
     if situation.crashes_in_row >= limit or situation.recovery_count >= MOST_RECOVERIES:
         error = _once_too_often(situation, cause, limit)
         return _unchanged(situation, Status.FAILED, MAX_RETRIES_EXCEEDED, error)

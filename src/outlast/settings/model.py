@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from outlast.domain.budgets import Backoff
+from outlast.domain.budgets import USUAL_RECOVERIES, Backoff
 from outlast.domain.duration import Duration, duration_ms
 from outlast.domain.lifecycle import RecoveryAction
 from outlast.domain.orphans import Patience
@@ -28,7 +28,7 @@ class Settings:
     lease_seconds: float = 300
     lease_seconds_by_kind: Mapping[str, float] = field(default_factory=dict)
     max_retries: int = 3
-    max_recovery_attempts: int = 3
+    max_recovery_attempts: int = USUAL_RECOVERIES
     recovery_enabled: bool = True
     recovery_mode: Literal["auto", "manual", "off"] = "auto"
     recovery_action: Literal["retry", "pending", "fail", "none"] = "retry"

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from outlast.clock import Instant
+from outlast.domain.budgets import USUAL_RECOVERIES
 from outlast.domain.integrity import IntegrityResult, Verdict
 from outlast.domain.lifecycle import Cause, RecoveryAction
 from outlast.domain.orphans import Patience
@@ -159,7 +160,7 @@ class RecoveryPolicy(NamedTuple):
     batch: int
     patience: Patience
     by_kind: Mapping[str, RecoveryAction]
-    max_recoveries: int = 3
+    max_recoveries: int = USUAL_RECOVERIES
     """How many crashes in a row are taken back of a task that says nothing of it."""
     is_held: bool = False
     """Whether what goes back waits for somebody's approval."""

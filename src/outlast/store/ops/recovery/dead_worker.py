@@ -95,11 +95,8 @@ class DeadWorkersTasks:
 
     def _note_death(self) -> None:
         """It is committed: its lock file may go, and people may know."""
-        peer, because, (back, failed) = (
-            self._found.peer,
-            self._found.judgement.because,
-            self._so_far(),
-        )
+        peer, because = self._found.peer, self._found.judgement.because
+        back, failed = self._so_far()
         self._presence.forget(peer)
         death = Death(
             peer.name, peer.incarnation, peer.pid, peer.host, because,

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from outlast.clock import Instant
 from outlast.domain import codec
+from outlast.domain.budgets import recovery_limit
 from outlast.domain.lifecycle import RECOVERY, Cause, Outcome, Parked
 from outlast.store.ops.settle import SameRows, TaskRow
 from outlast.store.records import RecoveryPolicy
@@ -39,7 +40,7 @@ def add_boundaries(tx: Transaction, endings: Sequence[SameRows], now: Instant) -
                 "cause": _CAUSES[why.outcome],
                 "error": why.error,
                 "retry": task.crashes_in_row + 1,
-                "limit": why.max_recoveries if task.max_recoveries is None else task.max_recoveries,
+                "limit": recovery_limit(task.max_recoveries, why.max_recoveries),
             }
             seqs = alike.setdefault(codec.encode(said, "checkpoint"), [])
             seqs += [row.seq for row in rows]

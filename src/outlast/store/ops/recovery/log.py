@@ -6,6 +6,7 @@ from functools import partial
 from itertools import chain, islice
 
 from outlast.clock import Instant
+from outlast.domain.budgets import recovery_limit
 from outlast.domain.lifecycle import Cause, RecoveryAction, Status, Transition
 from outlast.logs import IDS_LISTED, about, logger
 from outlast.store.access import Access
@@ -45,7 +46,7 @@ def tell_what_moved(
     for task, cause, transition in _singly(moved):
         age_seconds = max(0, now.utc_ms - (task.heartbeat_at or now.utc_ms)) / 1000
         word = f"{ORPHAN_FAILED} " if transition.to is Status.FAILED else ""
-        limit = cause.max_recoveries if task.max_recoveries is None else task.max_recoveries
+        limit = recovery_limit(task.max_recoveries, cause.max_recoveries)
         log.log(
             level,
             "%stask %s of worker %s, %.1f s after its last sign of life, is %s (%s): %s; %d of %d"
